@@ -288,6 +288,7 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
 {
     const mba_verification *v = NULL;
     const mba_blocks_view  *b = NULL;
+    for (int64_t i = 0; i < p->nblocks; i++) mba_debug_assert(p->block[i].kernel < a->nkernels);
     for (int64_t i = 0; i < p->nplans && !v; i++)
         if (p->plan[i].kernel == k && p->plan[i].launch) v = &p->plan[i];
     for (int64_t i = 0; i < p->nblocks && !b; i++)

@@ -242,6 +242,7 @@ static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis 
 
 static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_blocks_view    *b;
     int64_t             n;

@@ -251,6 +251,7 @@ static void operator_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const int           n = a->nops < 20 ? a->nops : 20;
     const mba_lanes     rows = mba_lanes_for(w, n, 8, 20);

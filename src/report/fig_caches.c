@@ -215,6 +215,7 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_fail(b, st);
     if (st != MBA_OK) return;
     for (int64_t i = 0; i < n; i++) bytes += all[i].bytes, reach += all[i].reach_bytes;
+    mba_assert(reach <= bytes);
     free(all);
     mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache",
                 mba_num(100 * reach / bytes).s, mba_num(cache_of(a) / 1e6).s);

@@ -112,6 +112,7 @@ static mba_status fig10_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const pair p = pair_of(r);
     (void)run;
+    mba_assert(p.scan && p.matrix);
     for (int i = 0; i < ASPECTS; i++) {
         mba_grid_text(g, aspects[i].what);
         mba_grid_text(g, aspects[i].unit);
@@ -239,6 +240,7 @@ static mba_name variants_of(const mba_analysis *a)
 /* Time of the slowest run of the same model and size divided by that of run i; which: 0 the step, 1 SSM operators. */
 static double faster(const mba_stores *r, int i, int which)
 {
+    mba_assert(i >= 0 && i < r->n);
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
         if (same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]))

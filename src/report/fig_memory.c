@@ -17,6 +17,7 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     mba_memory *m;
     MBA_TRY(mba_memory_of(r->run[run].a, &m));
+    mba_assert(m->nroles <= MBA_MEMORY_ROLES && m->peak < r->run[run].a->nnodes);
     for (int i = 0; i < m->nroles; i++) {
         mba_grid_text(g, m->role[i].name);
         mba_grid_number(g, (double)m->role[i].storages);

@@ -423,6 +423,7 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         questions[g] = questions_of(asked[g], all[g], n[g]);
         height += rh * n[g] + head * questions[g];
     }
+    mba_assert(run >= 0 && run < r->n && height > 0);
     mba_svg         s = mba_svg_begin(c, w, 20 + height + 40, "What binds, percent of the group's time");
     const mba_scale x = mba_lin(0, 100, left, w - 44);
     mba_svg_axis(&s, x, 16, 20 + height, "% of the time of the group");

@@ -248,6 +248,7 @@ static void table2_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     int                 n[5] = { 0 };
+    for (int64_t i = 0; i < a->nkernels; i++) mba_assert(a->kernel[i].cls <= MBA_CLASS_COPY);
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].launches > 0 && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
     mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR],

@@ -281,6 +281,7 @@ static bool none_is_mixed(const mba_analysis *a)
 
 static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run, const mba_claim *claims)
 {
+    mba_assert(run >= 0 && run < r->shown && k->number && k->say && k->spark);
     mba_buf         *b = &c->out;
     const mba_claim *f = claim_named(claims, k->claim);
     const bool       nothing = f && f->verdict == MBA_NOT_APPLICABLE;
@@ -315,6 +316,7 @@ static int simulated_model(const mba_whatif *w, const mba_analysis *a)
 
 static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *best)
 {
+    mba_assert(m >= 0 && m < w->nmodels && best->axis < w->ncurves);
     const double      ms = w->model[m].base.of[MBA_WI_STEP].ms;
     const mba_doubled ssm = mba_wi_doubled(w, m, MBA_WI_SSM);
     mba_buf_add(b,

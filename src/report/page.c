@@ -26,6 +26,7 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
 
 void mba_run_open(mba_buf *b, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->shown);
     if (r->shown < 2) mba_buf_put(b, "<div>");
     else mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
 }

@@ -129,6 +129,7 @@ static void read_spread(mba_analysis *a, double *v, const mba_row_step *row, int
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         const int64_t n = steps_of(v, row, rows, modes[i].mode);
         if (n < 2) continue;
+        mba_assert(n <= rows);
         const double median = mba__median(v, n); // sorts
         a->spread = (mba_step_spread){ v[(n - 1) / 10], median, v[(n - 1) - (n - 1) / 10], n, modes[i].how };
         return;
@@ -194,6 +195,7 @@ static void deal_counters(mba_analysis *a)
         while (at < a->ncounters && a->counter[at].kernel < a->kernel[k].row->id) at++;
         a->kernel[k].counter = a->counter + at;
         while (at < a->ncounters && a->counter[at].kernel == a->kernel[k].row->id) at++, a->kernel[k].ncounters++;
+        mba_debug_assert(at <= a->ncounters);
     }
 }
 

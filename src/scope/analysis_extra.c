@@ -55,6 +55,7 @@ static mba_status finish_node(mba_extras *x)
             if (x->kernel[i] == x->kernel[j]) return MBA_OK;
     find_launches(x->a, x->node, &first, &end);
     if (x->nstarted < end - first) return MBA_OK;
+    mba_assert(end - first <= MBA_STARTED_MAX);
     for (int i = 0; i < end - first; i++) planned[i] = first[i].kernel;
     mba_match_launches(place, x->now, x->nstarted, planned, (int)(end - first));
     x->first[x->node] = x->n;
@@ -114,6 +115,7 @@ mba_status mba__extras_create(mba_extras **out, const mba_analysis *a, const boo
 
 bool mba__extras_find(const mba_extras *x, int64_t node, int64_t kernel, const mba_row_launch **is)
 {
+    mba_debug_assert(!x || (node >= 0 && node < x->a->nnodes));
     for (int64_t i = 0; x && i < x->count[node]; i++)
         if (x->at[x->first[node] + i].kernel == kernel) {
             *is = x->at[x->first[node] + i].is;

@@ -183,6 +183,7 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, m
     char          library[PATH_ROOM], trace[PATH_ROOM];
     mba_rules    *rules;
     mba_child_end child;
+    mba_assert(o->argv && o->argv[0]);
     *end = (mba_foreign_end){ 0 };
     MBA_TRY(find_library(library, o->argv[0]));
     MBA_TRY(name_trace(trace, mba_store_path(store)));

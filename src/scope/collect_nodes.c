@@ -59,6 +59,7 @@ static mba_status number_kernels(watch *w)
         w->kernel[i] = w->kernels++;
         MBA_TRY(put_kernel(w, i, one_phase));
     }
+    mba_assert(w->kernels <= p->graph->nnodes);
     return MBA_OK;
 }
 

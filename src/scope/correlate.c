@@ -135,6 +135,7 @@ mba_status mba_correlate_events(mba_events *l, const mba_node_counts *counts, in
     const mba_status st = find_steps(l, &s, &out->steps);
     for (int32_t k = 0; st == MBA_OK && k < out->steps; k++) link_step(l, k, &s[k], counts, nnodes, out);
     if (st == MBA_OK) place_others(l, out->steps);
+    mba_assert(out->linked + out->unlinked <= l->n);
     free(s);
     return st;
 }

@@ -111,7 +111,7 @@ static mba_status parameter(mba_store *s, const char *name, const char *value, c
 mba_status mba_describe_model(mba_store *s, const mba_session *session)
 {
     const mba_model *m = &session->model;
-    mba_assert(m->task >= 0 && m->task < MBA_TASKS);
+    mba_assert(m->task < MBA_TASKS);
     char        text[256];
     const void *config[MBA_TASKS] = { &m->lm, &m->vision, &m->graph };
     MBA_TRY(parameter(s, "preset", mba_model_name(m), "the model"));

@@ -117,6 +117,7 @@ mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
 
 mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
 {
+    mba_assert(why < MBA_ABOVES);
     mba_doubt    d = { "" };
     char         ceiling[96] = "";
     const bool   tensor = why == MBA_ABOVE_PRODUCT;

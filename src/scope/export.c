@@ -99,7 +99,7 @@ static mba_status csv_row(void *ctx, const void *row)
 
 mba_status mba_export_csv(FILE *f, mba_store *s, mba_store_rows table)
 {
-    mba_assert(table >= 0 && table < MBA_ROWS_COUNT);
+    mba_assert(table < MBA_ROWS_COUNT);
     writing w = { f, &mba_store_tables[table], 0 };
     for (int i = 0; i < w.t->ncolumns; i++) {
         char        heading[128];

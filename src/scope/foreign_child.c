@@ -120,6 +120,7 @@ mba_status mba_child_run(char *const *argv, void (*prepare)(const void *ctx), co
 {
     int           ends[2], status = 0, why = 0;
     const int64_t began_ns = mba_clock_ns();
+    mba_assert(argv[0] && prepare && at.child <= 0); // one program at a time
     *end = (mba_child_end){ 0 };
     if (pipe2(ends, O_CLOEXEC)) return mba_fail(MBA_E_IO, "cannot make a pipe\nwhy: %s", strerror(errno));
     at.first = 0;

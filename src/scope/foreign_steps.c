@@ -172,6 +172,7 @@ mba_status mba_foreign_steps_find(mba_foreign_steps *s)
         s->loop = (mba_foreign_loop){ n,         t.found.n,           t.found.length,
                                       s->beyond, t.found.of_launches, t.found.of_time,
                                       t.by_name };
+    mba_assert(s->loop.n <= s->loop.found && s->loop.n * s->loop.length <= s->n);
     give_up(&t);
     return st;
 }

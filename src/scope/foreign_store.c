@@ -184,6 +184,7 @@ static mba_status see_event(void *ctx, const mba_event *e)
     if (e->graph) r.graph_node = (int64_t)(e->graph_node & INT64_MAX);
     if (e->kind == MBA_EVENT_KERNEL) {
         MBA_TRY(find_event(x, e, &r.kernel));
+        mba_assert(r.kernel >= 0 && r.kernel < x->n && r.duration_ns >= 0);
         kernel *k = &x->kernel[r.kernel];
         if (!k->first.regs) k->first = *e;
         k->busy_ns += (double)r.duration_ns;
@@ -266,6 +267,7 @@ static mba_status put_summary(storing *x)
         else if (!worst || k->busy_ns > worst->busy_ns) worst = k;
     }
     x->sum->kernels = x->n;
+    mba_assert(x->sum->classified_ns <= x->sum->busy_ns);
     if (!worst || x->sum->busy_ns <= 0) return MBA_OK;
     snprintf(text, sizeof text, "%.2f %% of the kernels' time has a rule; the longest without one: %.200s",
              100 * x->sum->classified_ns / x->sum->busy_ns, x->names.names[worst->key.name]);

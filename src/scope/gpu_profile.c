@@ -70,6 +70,7 @@ mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba
     const double began = mba_clock_s();
     for (int n = 0; g->nplain < MBA_GPU_STEPS_MAX && (n < 5 || mba_clock_s() - began < for_s); n++)
         MBA_TRY(mba_gpu_run_step(p, step, &g->plain_s[g->nplain++]));
+    mba_assert(g->nplain <= MBA_GPU_STEPS_MAX);
     return MBA_OK;
 }
 

@@ -3,7 +3,8 @@
  * gpu_*.c measurements and gpu_store.h, which writes it into a store.
  *
  *     mba_gpu_profile *g;
- *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){ .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
+ *     mba_gpu_options o = { .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } };
+ *     MBA_TRY(mba_gpu_collect(&g, program, &step, &o));
  *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
  *     mba_gpu_profile_free(g);
  *

@@ -219,6 +219,7 @@ static int64_t kernel_of_counters(const storing *x, const mba_gpu_kernel *k)
 
 static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kernel *k)
 {
+    mba_assert(id >= 0 && id < x->n && x->g->nsets <= MBA_GPU_SETS_MAX);
     for (int s = 0; s < x->g->nsets; s++)
         for (int m = 0; m < x->g->set[s]->n; m++) {
             mba_row_counter r = mba_no_counter;
@@ -321,6 +322,7 @@ static mba_status put_steps(mba_store *s, const char *mode, const double *second
 
 static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
 {
+    mba_assert(g->ncosts <= (int)(sizeof g->cost / sizeof *g->cost));
     for (int i = 0; i < g->ncosts; i++) {
         mba_row_collection r = mba_no_collection;
         r.mode = g->cost[i].mode, r.metric_set = g->cost[i].set, r.passes = g->cost[i].passes,

@@ -61,6 +61,7 @@ static double median(const double *x, int n)
 
 static void put_cost(job *j, const char *mode, int passes, double began_s, int64_t records, int64_t dropped)
 {
+    mba_assert(j->g->ncosts < (int)(sizeof j->g->cost / sizeof *j->g->cost));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
         .mode = mode, .passes = passes, .seconds = mba_clock_s() - began_s, .launches = records, .dropped = dropped
     };
@@ -181,6 +182,7 @@ static void drop_warm_up(const job *j)
         e.step -= j->warm_up;
         g->events.event[n++] = e;
     }
+    mba_assert(n <= g->events.n);
     g->events.n = n;
 }
 

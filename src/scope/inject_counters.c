@@ -143,6 +143,7 @@ static mba_status start(void)
 /* Ends the session of a group and writes its counters. */
 static mba_status end_group(void)
 {
+    mba_assert(in.at < in.ngroups);
     const mba_counter_group *g = &in.groups[in.at];
     mba_status               st = in.running ? stop() : MBA_OK;
     for (int64_t i = 0; i < in.n && st == MBA_OK; i++) st = take(i, g);

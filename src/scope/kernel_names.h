@@ -2,7 +2,8 @@
 /* kernel_names.h -- short but distinct names of kernels: "Kernel2<cutlass_80_tensorop_s16816gemm>" instead of three
  * times "Kernel2".
  *
- *     mba_kernel_named k[2] = { { .symbol = "_ZN7cutlass7Kernel2I4gemmEEvv" }, { .symbol = "_ZN7cutlass7Kernel2I4convEEvv" } };
+ *     mba_kernel_named k[2] = { { .symbol = "_ZN7cutlass7Kernel2I4gemmEEvv" },
+ *                               { .symbol = "_ZN7cutlass7Kernel2I4convEEvv" } };
  *     MBA_TRY(mba_kernel_names(k, 2));                      // k[0].name: "Kernel2<gemm>"
  *
  * A name that no other symbol shares is that of mba_kernel_short. Symbols that share a name get the first identifier of

@@ -54,6 +54,7 @@ static void sum(mba_memory *m, const storage *s, int64_t n)
         m->alive_bytes[k] += m->kept_bytes;
         if (m->alive_bytes[k] > m->peak_bytes) m->peak_bytes = m->alive_bytes[k], m->peak = k;
     }
+    mba_assert(!m->nnodes || (m->peak_bytes >= m->kept_bytes && m->peak < m->nnodes));
 }
 
 static mba_status read_planned(const mba_analysis *a, double *bytes)

@@ -168,6 +168,7 @@ mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, 
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s) return unknown_set(name);
+        mba_assert(s->n <= MBA_METRICS_MAX);
         if (*n < most) out[(*n)++] = s;
     }
     return MBA_OK;

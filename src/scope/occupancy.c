@@ -41,6 +41,7 @@ mba_occupancy mba_occupancy_of(const mba_machine *m, int regs, int threads, int6
             least = limit[i].n;
             o.limiter = limit[i].why;
         }
+    mba_assert(least >= 0);
     o.blocks_per_sm = (int)least;
     o.percent = 100.0 * (double)(least * warps * m->warp) / m->threads_sm;
     o.waves = least ? blocks / (double)(least * m->sm) : 0;

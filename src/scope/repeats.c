@@ -136,6 +136,7 @@ static int64_t begin_of_step(const finding *f, const region *g)
  * Knuth-Morris-Pratt; occurrences do not overlap. */
 static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeated *step, int64_t length)
 {
+    mba_assert(length > 0 && length <= f->n);
     int64_t *border = malloc((size_t)(length + 1) * sizeof *border), room = 0, k = 0;
     if (!border) return mba_fail(MBA_E_NOMEM, "no memory for a step of %lld launches", (long long)length);
     border[0] = border[1] = 0;
@@ -152,6 +153,7 @@ static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeate
         k = 0;
         if (!is_call(f, i + 1 - length)) continue;
         int64_t *more = mba_grow(out->first, out->n, &room, sizeof *more);
+        mba_debug_assert(k == 0 && i + 1 >= length);
         if (more) out->first = more, more[out->n++] = i + 1 - length;
         else st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)out->n + 1);
     }

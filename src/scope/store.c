@@ -306,6 +306,7 @@ mba_status mba_store_close(mba_store *s)
 
 static mba_status finish_open(mba_store **out, mba_store *s, mba_status st)
 {
+    mba_assert(!s->writing && !s->open_batch);
     if (st == MBA_OK)
         st = execute(s, "PRAGMA query_only=1; PRAGMA cell_size_check=1; PRAGMA temp_store=FILE;", "opening it");
     if (st == MBA_OK) st = mba__schema_check(s);

@@ -127,6 +127,7 @@ static mba_status keep(void *ctx, const void *row)
 {
     loading *l = ctx;
     if (l->n == l->room) return MBA_OK; // added since the rows were counted
+    mba_debug_assert(l->n >= 0 && l->n < l->room);
     mba_value *to = l->rows + l->n++ * l->t->ncolumns;
     memcpy(to, row, (size_t)l->t->ncolumns * sizeof *to);
     for (int i = 0; i < l->t->ncolumns; i++)

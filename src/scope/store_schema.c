@@ -140,6 +140,7 @@ mba_status mba__schema_check(mba_store *s)
                         "profile`",
                         s->path);
     s->version = (int)version;
+    mba_assert(s->version >= 1 && s->version <= MBA_STORE_VERSION);
     MBA_TRY(number_of(s, "SELECT count(*) FROM sqlite_schema WHERE type <> 'table' OR rootpage < 1", &strange));
     if (strange)
         return mba_fail(MBA_E_FORMAT,

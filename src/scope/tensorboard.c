@@ -97,6 +97,7 @@ static void put_value(message *summary, const char *tag, double v)
 static mba_status put_record(mba_writer *w, const message *event)
 {
     message head = { .n = 0 }, tail = { .n = 0 };
+    mba_assert(event->n > 0);
     put_little(&head, event->n, 8);
     put_little(&head, mba_crc32c_masked(head.bytes, 8), 4);
     put_little(&tail, mba_crc32c_masked(event->bytes, event->n), 4);

@@ -256,6 +256,7 @@ static int64_t number_of(mba_trace_writer *w, const char *name)
 {
     const int64_t was = w->names.nnames, k = mba_events_name(&w->names, name);
     if (k == was) fprintf(w->f, "name %" PRId64 " %.32000s\n", k, name);
+    mba_assert(k < w->names.nnames);
     return k < 0 ? 0 : k;
 }
 

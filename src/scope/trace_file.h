@@ -4,14 +4,15 @@
  *     mambascope-trace 2
  *     note counters another profiler holds this process
  *     name 0 _chunk_scan_fwd_kernel
- *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC LOCAL
- *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
- *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (mean over the launches; DYNAMIC -1: not known)
+ *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC
+ *              LOCAL                                                         (one line)
+ *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES (set: the same)
+ *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE          (mean of launches; DYNAMIC -1: not known)
  *     cost SET PASSES SECONDS LAUNCHES
- *     step MODE SECONDS                                                           (of the range, by the host's clock)
- *     alive NOW DEVICE_NOW RECORDS                                                (host clock, clock of the events; RECORDS 0: no more)
- *     memory ASKED FREE TOTAL                                                     (a failed allocation, in bytes)
- *     end DROPPED                                                                 (absent: the process was killed)
+ *     step MODE SECONDS                                                      (of the range, by the host's clock)
+ *     alive NOW DEVICE_NOW RECORDS                                           (host and event clock; RECORDS 0: no more)
+ *     memory ASKED FREE TOTAL                                                (a failed allocation, in bytes)
+ *     end DROPPED                                                            (missing: the process was killed)
  *
  * A name is defined before its first use. Times are nanoseconds; STEP is -1 if steps are not marked. A file that ends
  * in the middle of a line is read up to there. */

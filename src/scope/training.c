@@ -23,6 +23,7 @@ enum { PATH_ROOM = 4096, NOTES_MOST = 64, SAMPLES_MOST = 200 };
 /* The list of n entries with room for one more; NULL: no memory. Its size doubles. */
 static void *grown(void *list, int64_t n, size_t bytes)
 {
+    mba_debug_assert(n >= 0 && (list || n == 0));
     return n & (n - 1) ? list : realloc(list, (size_t)(n ? 2 * n : 1) * bytes); // 0, 1, 2, 4, ..: full
 }
 
@@ -429,6 +430,7 @@ static double median_rate(const mba_training *t)
     int64_t n = 0;
     for (int64_t i = 0; v && i < t->n; i++)
         if (t->step[i].rate > 0) v[n++] = t->step[i].rate;
+    mba_assert(n <= t->n);
     if (n) qsort(v, (size_t)n, sizeof *v, upwards);
     if (n) median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
     free(v);

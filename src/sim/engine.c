@@ -352,6 +352,21 @@ static bool uses_data(int32_t work)
            || work == MBA_OP_EXIT;
 }
 
+/* Enters a loop, or skips its body if it has no trips. */
+static void open_loop(engine *e, process *t, const mba_sim_op *o)
+{
+    mba_debug_assert(t->depth < MBA_SIM_LOOPS);
+    t->trips[t->depth] = trips_of(e, t, o);
+    t->trip[t->depth] = 0;
+    t->start[t->depth++] = t->pc;
+    if (t->trips[t->depth - 1] > 0) return;
+    for (int inner = 1; inner;) {
+        t->pc++;
+        inner += (e->k->op[t->pc].work == MBA_OP_LOOP) - (e->k->op[t->pc].work == MBA_OP_END);
+    }
+    t->depth--;
+}
+
 /* Runs a process until it must wait or until an earlier event is pending. Never query a server later than the current
  * event: servers are FIFO in simulated time. Each part of a mix is an event, so that processes interleave. */
 static void work(engine *e, int32_t who, tick now)
@@ -397,18 +412,7 @@ static void work(engine *e, int32_t who, tick now)
         case MBA_OP_STORE: now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
         case MBA_OP_BARRIER: now += o->parts * e->r.bar; break;
         case MBA_OP_DELAY: now += o->parts * TICKS; break;
-        case MBA_OP_LOOP:
-            mba_debug_assert(t->depth < MBA_SIM_LOOPS);
-            t->trips[t->depth] = trips_of(e, t, o);
-            t->trip[t->depth] = 0;
-            t->start[t->depth++] = t->pc;
-            if (t->trips[t->depth - 1] > 0) break;
-            for (int inner = 1; inner;) { // skip the body of a loop without trips
-                t->pc++;
-                inner += (e->k->op[t->pc].work == MBA_OP_LOOP) - (e->k->op[t->pc].work == MBA_OP_END);
-            }
-            t->depth--;
-            break;
+        case MBA_OP_LOOP: open_loop(e, t, o); break;
         case MBA_OP_END:
             mba_debug_assert(t->depth > 0);
             if (++t->trip[t->depth - 1] < t->trips[t->depth - 1]) t->pc = (int32_t)t->start[t->depth - 1];

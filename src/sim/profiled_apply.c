@@ -308,9 +308,10 @@ static double data_read(const mba_profiled_kernel *c)
     return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // NaN stays NaN
 }
 
-/* Who reads anything that has left L2 waits longer once. Chosen by the fitted kernels whose code was read; what stands
- * for the code of others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) has it within. What it is is not known: addresses alone
- * are not it, a page's first word takes some 60 cycles more than another line of it (tools/warp_costs.cu). */
+/* Extra cycles, once per launch, of a kernel that reads data which is not in L2. Fitted to the fitted kernels whose
+ * SASS was read; the defaults for others (`of_ours`, MBA_SIM_LIBRARY_CYCLES) include it. The cause is not known. TLB
+ * misses alone do not explain it: the first word of a page takes some 60 cycles more than another line
+ * (tools/warp_costs.cu). */
 static double first_far(const mba_profiled_kernel *c)
 {
     static const double ONCE = 400, FEW_BYTES = 4096;
