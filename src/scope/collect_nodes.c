@@ -12,7 +12,7 @@
 #include "scope/describe.h"
 #include "scope/perf.h"
 
-typedef struct watch {
+typedef struct collector {
     mba_collecting *c;
     int64_t        *kernel; /* per node: index of its kernel; nodes that share a plan are one kernel */
     int64_t         kernels, event, step, began_ns, node_ns;
@@ -21,13 +21,13 @@ typedef struct watch {
     int64_t   *runs;                  /* per kernel, with counters */
     mba_perf   perf;
     mba_status failed;
-} watch;
+} collector;
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
 /* ---- kernels and events ---- */
 
-static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
+static mba_status put_kernel(collector *w, int32_t i, bool one_phase)
 {
     const mba_node *n = w->c->session->graph->nodes[i];
     const char     *variant = w->c->session->program->plan[i]->variant;
@@ -42,7 +42,7 @@ static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
 }
 
 /* Numbers the kernels: one per plan. A kernel has a phase if all its nodes have the same. */
-static mba_status number_kernels(watch *w)
+static mba_status number_kernels(collector *w)
 {
     const mba_program *p = w->c->session->program;
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
@@ -63,7 +63,7 @@ static mba_status number_kernels(watch *w)
     return MBA_OK;
 }
 
-static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64_t duration_ns)
+static mba_status put_event(collector *w, const mba_node *n, int64_t start_ns, int64_t duration_ns)
 {
     mba_row_event e = mba_no_event;
     mba_assert(duration_ns >= 0);
@@ -75,13 +75,13 @@ static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64
 
 /* ---- steps ---- */
 
-static mba_status put_step(watch *w, const char *mode, int64_t place, double seconds)
+static mba_status put_step(collector *w, const char *mode, int64_t place, double seconds)
 {
     return mba_put_step(w->c->store,
                         &(mba_row_step){ .mode = mode, .place = place, .seconds = seconds, .units = w->c->units });
 }
 
-static mba_status run_steps(watch *w, const char *mode, int64_t steps, const mba_hooks *h)
+static mba_status run_steps(collector *w, const char *mode, int64_t steps, const mba_hooks *h)
 {
     mba_program *p = w->c->session->program;
     for (w->step = 0; w->step < steps; w->step++) {
@@ -94,7 +94,7 @@ static mba_status run_steps(watch *w, const char *mode, int64_t steps, const mba
     return MBA_OK;
 }
 
-static mba_status put_collection(watch *w, const char *mode, const char *set, double began_s)
+static mba_status put_collection(collector *w, const char *mode, const char *set, double began_s)
 {
     mba_row_collection r = mba_no_collection;
     r.mode = mode, r.metric_set = set, r.passes = 1, r.seconds = mba_clock_s() - began_s, r.kernels = w->kernels,
@@ -107,19 +107,19 @@ static mba_status put_collection(watch *w, const char *mode, const char *set, do
 static void start_clock(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     (void)n, (void)plan;
-    ((watch *)ctx)->node_ns = mba_clock_ns();
+    ((collector *)ctx)->node_ns = mba_clock_ns();
 }
 
 static void stop_clock(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch        *w = ctx;
+    collector    *w = ctx;
     const int64_t now = mba_clock_ns();
     (void)plan;
     if (w->failed == MBA_OK) w->failed = put_event(w, n, w->node_ns - w->began_ns, now - w->node_ns);
 }
 
 /* By the device's events, which give durations only: nodes are placed end to end. */
-static mba_status device_timeline(watch *w)
+static mba_status device_timeline(collector *w)
 {
     mba_program *p = w->c->session->program;
     double      *s = calloc((size_t)p->graph->nnodes + 1, sizeof *s);
@@ -144,7 +144,7 @@ static mba_status device_timeline(watch *w)
                                                               "timeline is timed with its capture" });
 }
 
-static mba_status timeline(watch *w)
+static mba_status timeline(collector *w)
 {
     const mba_hooks h = { start_clock, stop_clock, w };
     const double    began = mba_clock_s();
@@ -160,15 +160,15 @@ static mba_status timeline(watch *w)
 
 static void start_counters(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch *w = ctx;
+    collector *w = ctx;
     (void)n, (void)plan;
     mba_perf_read(&w->perf, w->before);
 }
 
 static void stop_counters(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch *w = ctx;
-    double after[MBA_PERF_COUNTERS];
+    collector *w = ctx;
+    double     after[MBA_PERF_COUNTERS];
     (void)plan;
     mba_perf_read(&w->perf, after);
     const int64_t k = w->kernel[n->id];
@@ -177,7 +177,7 @@ static void stop_counters(void *ctx, const mba_node *n, const mba_plan *plan)
     w->runs[k]++;
 }
 
-static mba_status put_counters(watch *w)
+static mba_status put_counters(collector *w)
 {
     for (int64_t k = 0; k < w->kernels; k++)
         for (int i = 0; i < MBA_PERF_COUNTERS; i++) {
@@ -193,7 +193,7 @@ static mba_status put_counters(watch *w)
     return MBA_OK;
 }
 
-static mba_status counters(watch *w)
+static mba_status counters(collector *w)
 {
     const mba_hooks h = { start_counters, stop_counters, w };
     const double    began = mba_clock_s();
@@ -211,7 +211,7 @@ static mba_status counters(watch *w)
 
 /* ---- all of it ---- */
 
-static mba_status watch_all(watch *w)
+static mba_status collect_all(collector *w)
 {
     MBA_TRY(number_kernels(w));
     MBA_TRY(run_steps(w, NULL, w->c->options->warmup, NULL));
@@ -225,11 +225,11 @@ static mba_status watch_all(watch *w)
 mba_status mba_collect_nodes(mba_collecting *c)
 {
     const size_t n = (size_t)c->session->graph->nnodes + 1;
-    watch        w = { .c = c,
+    collector    w = { .c = c,
                        .kernel = calloc(n, sizeof *w.kernel),
                        .sum = calloc(n, sizeof *w.sum),
                        .runs = calloc(n, sizeof *w.runs) };
-    mba_status   st = w.kernel && w.sum && w.runs ? watch_all(&w) : mba_fail(MBA_E_NOMEM, "no memory for %zu nodes", n);
+    mba_status st = w.kernel && w.sum && w.runs ? collect_all(&w) : mba_fail(MBA_E_NOMEM, "no memory for %zu nodes", n);
     free(w.kernel);
     free(w.sum);
     free(w.runs);

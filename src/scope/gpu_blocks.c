@@ -19,7 +19,7 @@ typedef struct pointed {
     int64_t blocks;
 } pointed;
 
-typedef struct looking {
+typedef struct recording {
     mba_gpu_profile  *g;
     mba_program      *p;
     mba_block_record *device, *host;
@@ -31,9 +31,9 @@ typedef struct looking {
     int64_t           most; /* blocks kept per kernel */
     bool              active;
     mba_status        st;
-} looking;
+} recording;
 
-static bool is_new(looking *x, const mba_plan *plan)
+static bool is_new(recording *x, const mba_plan *plan)
 {
     for (int32_t i = 0; i < x->nseen; i++)
         if (x->seen[i] == plan) return false;
@@ -44,7 +44,7 @@ static bool is_new(looking *x, const mba_plan *plan)
 
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking *x = ctx;
+    recording *x = ctx;
     (void)n;
     x->active = x->st == MBA_OK && is_new(x, plan);
     x->nlaunches = 0;
@@ -58,7 +58,7 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 /* Called before every launch. Without space for its records the kernel writes none. */
 static void on_launch(void *ctx, const mba_launch_seen *l)
 {
-    looking      *x = ctx;
+    recording    *x = ctx;
     const int64_t blocks = (int64_t)l->grid[0] * l->grid[1] * l->grid[2];
     if (!x->active || l->is_graph) return;
     const bool fits = blocks > 0 && x->used + blocks <= ROOM && x->nlaunches < LAUNCHES;
@@ -73,7 +73,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
 }
 
 /* Keeps at most `most` blocks of a launch, evenly spaced, with times relative to its first block. */
-static mba_status keep(looking *x, const mba_node *n, const pointed *l)
+static mba_status keep(recording *x, const mba_node *n, const pointed *l)
 {
     mba_gpu_profile        *g = x->g;
     const mba_block_record *r = x->host + l->room_at;
@@ -97,14 +97,14 @@ static mba_status keep(looking *x, const mba_node *n, const pointed *l)
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking *x = ctx;
+    recording *x = ctx;
     (void)plan;
     if (!x->active || x->st != MBA_OK || !x->used) return;
     x->st = x->p->device->get(x->host, x->device, (size_t)x->used * sizeof *x->host);
     for (int i = 0; i < x->nlaunches && x->st == MBA_OK; i++) x->st = keep(x, n, &x->launch[i]);
 }
 
-static mba_status look(looking *x, const mba_step *step)
+static mba_status record_step(recording *x, const mba_step *step)
 {
     const mba_hooks h = { before, after, x };
     int e = mba_block_records_set(NULL, x->p->device->stream); // loads all modules now, not inside a callback
@@ -125,7 +125,7 @@ static mba_status look(looking *x, const mba_step *step)
 mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, int64_t most)
 {
     mba_assert(most > 0);
-    looking x = { .g = g, .p = p, .most = most };
+    recording x = { .g = g, .p = p, .most = most };
     if (!mba_blocks_units())
         return mba_fail(MBA_E_UNSUPPORTED, "no kernel can record its blocks\nwhy: none of them has "
                                            "MBA_BLOCK_TIMESTAMPS (device/cuda/block_timestamps.cuh)");
@@ -134,7 +134,7 @@ mba_status mba_gpu_blocks(mba_gpu_profile *g, mba_program *p, const mba_step *st
     mba_status st = x.host && x.seen ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the records of blocks");
     if (st == MBA_OK && cudaMalloc((void **)&x.device, ROOM * sizeof *x.device) != cudaSuccess)
         st = mba_fail(MBA_E_NOMEM, "no memory on the GPU for the records of blocks");
-    if (st == MBA_OK) st = look(&x, step);
+    if (st == MBA_OK) st = record_step(&x, step);
     cudaFree(x.device);
     free(x.host);
     free(x.seen);

@@ -11,15 +11,15 @@
 #include "ops/ssd/ssd_data_flops.h"
 #include "scope/gpu_profile.h"
 
-typedef struct looking {
+typedef struct reading {
     mba_gpu_profile *g;
     mba_program     *p;
     float           *records;
     size_t           room;
     mba_status       st;
-} looking;
+} reading;
 
-static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
+static mba_status take(reading *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
 {
     const size_t bytes = (size_t)mba_tensor_bytes(t);
     mba_assert(bytes > 0);
@@ -44,21 +44,21 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
 /* The records exist after the forward node and before the backward node. */
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking          *x = ctx;
+    reading          *x = ctx;
     const mba_tensor *t = n->op == &mba_op_ssd_bwd ? mba_ssd_records(n, plan) : NULL;
     if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
 }
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking          *x = ctx;
+    reading          *x = ctx;
     const mba_tensor *t = n->op == &mba_op_ssd ? mba_ssd_records(n, plan) : NULL;
     if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
 }
 
 mba_status mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step)
 {
-    looking         x = { .g = g, .p = p };
+    reading         x = { .g = g, .p = p };
     const mba_hooks h = { before, after, &x };
     bool            any = false;
     for (int32_t i = 0; i < p->graph->nnodes && !any; i++)

@@ -281,7 +281,7 @@ static mba_status number(double *out, const char *name)
     return mba_fail(MBA_E_ARG, "%s=%s is no number\nfix: let mambascope profile set it", name, text);
 }
 
-static mba_status watch(void)
+static mba_status start_recording(void)
 {
     const char *sets = getenv("MAMBASCOPE_SETS");
     double      launches, steps, limit;
@@ -330,7 +330,7 @@ int InitializeInjection(void)
     if (!path || is_privileged()) return 1;
     if (mba_trace_create(&in.out, path) != MBA_OK) return 1; // it exists: another process is recorded
     in.pid = getpid();
-    if (watch() != MBA_OK) write_note("injection");
+    if (start_recording() != MBA_OK) write_note("injection");
     atexit(finish);
     return 1;
 }
