@@ -231,7 +231,7 @@ static void one_sm_stands_for_all_in_a_step(void **state)
     assert_ok(mba_sim_create(&sim));
     assert_ok(mba_simulated_run(&r, &small, sim));
     assert_ok(mba_sim_program(&whole, sim, r.session.program, &r.gpu,
-                              &(mba_sim_how){ .passes = MBA_STEP, .tier = MBA_SIM_ALL_SMS }));
+                              &(mba_sim_how){ .passes = MBA_STEP, .fidelity = MBA_SIM_ALL_SMS }));
     printf("step: %.3f ms folded, %.3f ms whole\n", 1e3 * r.step.seconds, 1e3 * whole.seconds);
     assert_near(r.step.seconds / whole.seconds, 1, 0.05);
     mba_sim_step_free(&whole);

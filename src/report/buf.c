@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* buf.c -- see buf.h. */
+/* buf.c -- see buf.h: the buffer, escaping, and numbers in words. */
 #include "report/buf.h"
 
 #include <math.h>
@@ -16,12 +16,14 @@ static bool reserve(mba_buf *b, size_t more)
     char        *s = realloc(b->s, room);
     b->failed = !s;
     if (s) b->s = s, b->room = room;
+    mba_debug_assert(!s || b->n + more + 1 <= b->room);
     return s != NULL;
 }
 
 static void put_bytes(mba_buf *b, const char *s, size_t n)
 {
     if (!reserve(b, n)) return;
+    mba_debug_assert(b->n + n < b->room);
     memcpy(b->s + b->n, s, n);
     b->s[b->n += n] = 0;
 }
@@ -62,7 +64,7 @@ mba_status mba_buf_status(const mba_buf *b, const char *what)
 
 /* ---- escaping ---- */
 
-/* Length of the UTF-8 character at s, 0 where there is none: bounds of RFC 3629. */
+/* Length of the UTF-8 character at s, 0 if it is not valid by RFC 3629. */
 static int character(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -117,7 +119,7 @@ void mba_buf_json_number(mba_buf *b, double v) { mba_buf_put(b, isfinite(v) ? mb
 
 /* ---- numbers and names ---- */
 
-/* 1234567 -> 1,234,567 in place of the digits before the point. */
+/* Separates the thousands of the digits before the point: 1234567 -> 1,234,567. */
 static void separate(char *out, size_t room, const char *digits)
 {
     const size_t sign = *digits == '-', whole = strspn(digits + sign, "0123456789");
@@ -153,6 +155,7 @@ mba_word mba_num(double v)
         return w;
     }
     if (v != 0 && (fabs(v) < 1e-4 || fabs(v) >= 1e12)) return power_of_ten(v);
+    mba_debug_assert(fabs(v) < 1e12);
     const int decade = v == 0 ? 0 : (int)floor(log10(fabs(v)) + 1e-12), places = decade >= 2 ? 0 : 2 - decade;
     snprintf(digits, sizeof digits, "%.*f", places, v);
     if (strchr(digits, '.')) {
@@ -168,7 +171,7 @@ mba_word mba_num(double v)
 mba_word mba_exact(double v)
 {
     mba_word w = { "" };
-    // all digits that mba_num prints
+    // at least all digits that mba_num prints
     if (isfinite(v)) snprintf(w.s, sizeof w.s, "%.*g", fabs(v) >= 1e8 && fabs(v) < 1e12 ? 15 : 9, v);
     return w;
 }
@@ -182,7 +185,8 @@ int mba_characters(const char *s)
 
 mba_name mba_short(const char *s, int characters)
 {
-    mba_name    w;
+    mba_name w;
+
     const bool  cut = mba_characters(s) > characters;
     const char *end = s;
     for (int i = 0; *end && i < characters - cut && end - s < (int)sizeof w.s - 8; i++)

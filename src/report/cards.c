@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cards.c -- see cards.h. */
+/* cards.c -- see cards.h: heads, numbers and sparklines of cards. */
 #include "report/cards.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ void mba_card_head(mba_buf *b, const char *question, const char *verdict, const 
 void mba_card_big(mba_buf *b, double v, const char *unit)
 {
     mba_buf_add(b, "<div class=\"big\" data-v=\"%s\">%s <small>", mba_exact(v).s, mba_num(v).s);
-    mba_buf_html(b, unit); // a name of a store may be in it
+    mba_buf_html(b, unit); // it may contain a name from a store
     mba_buf_put(b, "</small></div>");
 }
 
@@ -42,6 +42,7 @@ static void spark_end(mba_svg *s, const char *caption)
 
 void mba_spark_add(mba_sticks *k, double v, const char *paint)
 {
+    mba_assert(k->n >= 0 && k->n <= 24);
     if (k->n == 24 || isnan(v)) return;
     k->v[k->n] = v;
     k->paint[k->n++] = paint;
@@ -66,6 +67,7 @@ void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption)
 
 void mba_spark_strip(mba_canvas *c, const mba_bar_part *p, int n, const char *caption)
 {
+    mba_assert(n >= 0);
     mba_svg s = spark_begin(c, 18, caption);
     double  at = 0;
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* curves.c -- see curves.h. */
+/* curves.c -- see curves.h: axes, curves reduced to columns, marks, and areas that show values under the pointer. */
 #include "report/curves.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "report/lines.h"
 
 enum { COLUMNS_WIDE = 300, COLUMNS_NARROW = 130, AREAS = 60, MARKS_MOST = 80 };
-static const double WIDE_RANGE = 12; // of values: from here on their axis is logarithmic
+static const double WIDE_RANGE = 12; // largest / smallest value above which the axis is logarithmic
 static const double LEFT = 58, TOP = 26, BOTTOM = 274;
 
 /* ---- axes ---- */
@@ -28,7 +28,7 @@ static int upwards(const void *x, const void *y)
 
 typedef struct span {
     double lo, hi;
-} span; /* NaN: nothing seen */
+} span; /* NaN: no value yet */
 
 static void see(span *s, double v)
 {
@@ -36,7 +36,8 @@ static void see(span *s, double v)
     if (!(s->hi >= v)) s->hi = v;
 }
 
-/* Of single steps the middle 99 %: one bad step must not press the others flat. It is drawn at the edge. */
+/* Extends the span by the middle 99 % of single steps: one outlier must not flatten the rest. It is drawn at the
+ * edge. */
 static void see_steps(span *s, const mba_curves *k, const mba_curve *c)
 {
     double *v = malloc(sizeof *v * (size_t)(c->n ? c->n : 1));
@@ -44,6 +45,7 @@ static void see_steps(span *s, const mba_curves *k, const mba_curve *c)
     for (int64_t i = 0; v && i < c->n; i++)
         if (drawn(k, c, i)) v[n++] = c->y[i];
     if (n) {
+        mba_assert(n <= c->n);
         qsort(v, (size_t)n, sizeof *v, upwards);
         see(s, v[n / 200]);
         see(s, v[n - 1 - n / 200]);
@@ -64,7 +66,7 @@ static span span_of(const mba_curves *k)
     return s;
 }
 
-static span dependency_length(const mba_curves *k)
+static span x_span_of(const mba_curves *k)
 {
     span s = { NAN, NAN };
     for (int j = 0; j < k->n; j++)
@@ -73,7 +75,7 @@ static span dependency_length(const mba_curves *k)
     return s;
 }
 
-/* From a round number to a round number around the values. */
+/* The y axis, from a round number below the values to one above. */
 static mba_scale y_scale(const mba_curves *k, bool *is_log)
 {
     span s = span_of(k);
@@ -101,12 +103,14 @@ static void y_axis(mba_svg *s, mba_scale y, double right, const char *label, boo
 
 /* ---- curves ---- */
 
-/* A column has up to two points: of single steps both ends, of others the last. */
+/* A column of the drawing gives up to two points: lowest and highest of single steps, the last of other curves. */
 typedef struct column {
     double x, lo, hi, last;
     bool   rises;
 } column;
 
+/* Reduces a curve to at most `most` columns. A point whose x is below the one before, which only a damaged log has,
+ * joins the current column. */
 static int fill_columns(column *to, int most, const mba_curves *k, const mba_curve *c, mba_scale x)
 {
     int n = 0, at = -1;
@@ -115,8 +119,9 @@ static int fill_columns(column *to, int most, const mba_curves *k, const mba_cur
         const double px = mba_at(x, c->x[i]);
         int          place = (int)((px - x.a) / (x.b - x.a) * most);
         if (place >= most) place = most - 1;
-        if (place != at) to[n++] = (column){ px, c->y[i], c->y[i], c->y[i], false };
-        at = place;
+        if (place > at) to[n++] = (column){ px, c->y[i], c->y[i], c->y[i], false };
+        if (place > at) at = place;
+        mba_debug_assert(place >= 0 && n > 0 && n <= most);
         column *now = &to[n - 1];
         if (c->y[i] < now->lo) now->lo = c->y[i], now->rises = false;
         if (c->y[i] > now->hi) now->hi = c->y[i], now->rises = true;
@@ -140,6 +145,7 @@ static void draw_curve(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_
         px[points] = place[i].x;
         py[points++] = mba_at(y, place[i].rises ? place[i].hi : place[i].lo);
     }
+    mba_assert(points <= 2 * COLUMNS_WIDE);
     mba_svg_curve(s, px, py, points,
                   steps                  ? "faint"
                   : c->how == MBA_MARKED ? "dashed"
@@ -151,7 +157,7 @@ static void draw_marks(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_
 {
     int64_t all = 0, seen = 0, most = MARKS_MOST;
     for (int64_t i = 0; i < c->n; i++) all += drawn(k, c, i);
-    if (k->curve[k->n - 1].look > 1) most = 2 * MARKS_MOST / (1 + k->curve[k->n - 1].look); // of many curves fewer
+    if (k->curve[k->n - 1].look > 1) most = 2 * MARKS_MOST / (1 + k->curve[k->n - 1].look); // fewer if many curves
     const int64_t every = (all + most - 1) / most;
     for (int64_t i = 0; i < c->n; i++) {
         if (!drawn(k, c, i) || (seen++ % every && seen != all)) continue;
@@ -163,12 +169,12 @@ static void draw_marks(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_
     }
 }
 
-/* ---- values where a pointer is ---- */
+/* ---- values under the pointer ---- */
 
 /* The last point of a curve in [lo, hi); -1: none. */
 static int64_t last_in(const mba_curves *k, const mba_curve *c, double lo, double hi)
 {
-    int64_t from = 0, to = c->n; // the first that is at hi or behind it
+    int64_t from = 0, to = c->n; // binary search for the first point at or after hi
     while (from < to) {
         const int64_t mid = from + (to - from) / 2;
         if (c->x[mid] < hi) from = mid + 1;
@@ -202,12 +208,12 @@ static void draw_areas(mba_svg *s, const mba_curves *k, mba_scale x)
     for (int j = 0; j < k->n; j++)
         if (k->curve[j].n > most) most = k->curve[j].n;
     const int    areas = most < AREAS ? (int)most : AREAS;
-    const double end = x.hi + 1e-9 * (x.hi - x.lo); // the last point is in the last area
+    const double end = x.hi + 1e-9 * (x.hi - x.lo); // so that the last area contains the last point
     for (int i = 0; i < areas; i++)
         draw_area(s, k, x, x.lo + (end - x.lo) * i / areas, x.lo + (end - x.lo) * (i + 1) / areas);
 }
 
-/* A drawing alone has no legend beside it. */
+/* Draws the names of the curves into a standalone SVG, which has no legend beside it. */
 static void names_within(mba_svg *s, const mba_curves *k)
 {
     double at = LEFT + MBA_LETTER * mba_characters(k->y_label) + 20;
@@ -225,11 +231,12 @@ void mba_curves_draw(mba_canvas *c, double w, const mba_curves *k)
     bool            is_log;
     double          tick[16];
     const double    right = w - 16;
-    const span      reach = dependency_length(k);
+    const span      reach = x_span_of(k);
     const mba_scale x = isnan(reach.lo) ? mba_lin(0, 1, LEFT, right)
                                         : mba_lin(k->from > 0 ? reach.lo : 0, reach.hi, LEFT, right);
     const mba_scale y = y_scale(k, &is_log);
-    mba_svg         s = mba_svg_begin(c, w, BOTTOM + 40, k->label);
+    mba_assert(k->n > 0);
+    mba_svg s = mba_svg_begin(c, w, BOTTOM + 40, k->label);
     y_axis(&s, y, right, k->y_label, is_log);
     mba_svg_axis_at(&s, x, tick, mba_ticks_round(x, tick), TOP, BOTTOM, k->x_label);
     names_within(&s, k);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "core/file.h"
+#include "report/curves.h"
 #include "report/figure.h"
 #include "tests/page.h"
 #include "tests/report_stores.h"
@@ -259,6 +260,26 @@ static void export_has_the_numbers_of_every_figure(void **state)
     }
 }
 
+/* ---- curves ---- */
+
+/* A damaged log of a training run may have unit counts that fall; the columns of the drawing stay within their
+ * array. */
+static void a_curve_whose_x_falls_stays_in_its_columns(void **state)
+{
+    (void)state;
+    enum { POINTS = 4000 };
+    static double x[POINTS], y[POINTS];
+    mba_canvas    c = { 0 };
+    for (int i = 0; i < POINTS; i++) x[i] = i % 2 ? i : 1e6 - i, y[i] = i % 7;
+    const mba_curve curve[] = { { "run", "each step", 0, MBA_FAINT, x, y, POINTS },
+                                { "run", "smoothed", 0, MBA_STRONG, x, y, POINTS } };
+    mba_curves_draw(&c, MBA_WIDE,
+                    &(mba_curves){ .label = "loss", .x_label = "tokens", .y_label = "loss", .curve = curve, .n = 2 });
+    assert_false(c.out.failed);
+    assert_non_null(strstr(c.out.s, "</svg>"));
+    mba_canvas_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +290,7 @@ int main(void)
         cmocka_unit_test(figures_of_the_committed_stores_are_golden),
         cmocka_unit_test(the_command_writes_the_page_and_tells_what_is_wrong),
         cmocka_unit_test(export_has_the_numbers_of_every_figure),
+        cmocka_unit_test(a_curve_whose_x_falls_stays_in_its_columns),
     };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

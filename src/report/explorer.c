@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* explorer.c -- every kernel of every run in one table; the script opens a card from the record of its row. */
+/* explorer.c -- see parts.h: one table with the kernels of all runs, and a JSON record per row, from which the script
+ * opens a card. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,10 @@
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 
-/* Kernels of a run: more stores, fewer of each, so that the page stays small. */
+/* Kernels shown per run: fewer if there are more runs, so that the page stays small. */
 static int most_of(const mba_stores *r)
 {
+    mba_assert(r->shown > 0 && r->shown <= r->n);
     const int n = ROWS / r->shown;
     return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
 }
@@ -125,8 +127,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 
 /* ---- records ---- */
 
-/* The records of kernels as one table: keys once, then a row of values per kernel; null: not measured. A row is written
- * field by field, and the same walk writes the keys. Reasons of stalls are numbers of one list of names. */
+/* The records of kernels as one table: keys once, then a row of values per kernel; null: not measured. The same
+ * function writes keys and values, so they cannot differ. Stall reasons are indices into one list of names. */
 enum { NAMES_MAX = 64 };
 typedef struct records {
     mba_buf *b;
@@ -135,7 +137,7 @@ typedef struct records {
     int      nstalls;
 } records;
 
-/* Begins the next field; true where its value is wanted. */
+/* Starts the next field; true if its value is to be written, false for its key. */
 static bool begin_field(records *r, const char *name)
 {
     if (r->any) mba_buf_put(r->b, ",");
@@ -171,6 +173,7 @@ static int number_of_stall(records *r, const mba_stall *s)
     snprintf(name, sizeof name, "%.*s", s->length, s->name);
     for (int i = 0; i < r->nstalls; i++)
         if (!strcmp(r->stall[i], name)) return i;
+    mba_assert(r->nstalls <= NAMES_MAX);
     if (r->nstalls == NAMES_MAX) return -1; // a hostile file
     strcpy(r->stall[r->nstalls], name);
     return r->nstalls++;
@@ -246,7 +249,7 @@ static void least_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "least_sf", k->least.special_ops);
 }
 
-/* What else is known of the kernels of a run: plan against counters, and records of their blocks. */
+/* More facts on the kernels of a run: plans compared with counters, and records of their blocks. */
 typedef struct proofs {
     mba_verification *plan;
     mba_blocks_view  *block;
@@ -285,6 +288,7 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
 {
     const mba_verification *v = NULL;
     const mba_blocks_view  *b = NULL;
+    for (int64_t i = 0; i < p->nblocks; i++) mba_debug_assert(p->block[i].kernel < a->nkernels);
     for (int64_t i = 0; i < p->nplans && !v; i++)
         if (p->plan[i].kernel == k && p->plan[i].launch) v = &p->plan[i];
     for (int64_t i = 0; i < p->nblocks && !b; i++)
@@ -301,6 +305,7 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
 
 static void record(records *r, const mba_stores *all, int run, const mba_kernel_view *k, int id, const proofs *p)
 {
+    mba_assert(run >= 0 && run < all->n && id >= 0);
     const mba_analysis *a = all->run[run].a;
     mba_buf_put(r->b, id && !r->keys ? ",\n[" : "[");
     r->any = false;

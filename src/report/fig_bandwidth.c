@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they
- * differ. */
+/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of the longest kernels and its two means; and the skyline, which shows why
+ * the means differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 enum { MOST = 28 };
 static const double H100_BYTES = 3350e9;
 
-/* Of one launch: bytes that counters saw in their run, else the least bytes over the time of the timeline. */
+/* Bytes and time of one launch: counted bytes with the time of the counter run, else least bytes with the time of the
+ * timeline. */
 static double bytes_of(const mba_kernel_view *k)
 {
     return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes;
@@ -99,12 +100,14 @@ static int higher_first(const void *x, const void *y)
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* A line with its name left of it. The highest stands on top, so that no line runs through the name of another. */
+/* Draws reference lines, each with its name to the left. Names are stacked from the highest rate down, so that no line
+ * crosses a name. */
 static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bottom)
 {
     int known = 0;
     for (int i = 0; i < n; i++)
         if (all[i].bytes_s > 0 && all[i].bytes_s / 1e9 <= x.hi) all[known++] = all[i];
+    mba_assert(known <= n);
     qsort(all, (size_t)known, sizeof *all, higher_first);
     for (int i = 0; i < known; i++) {
         const double   v = all[i].bytes_s / 1e9, at = mba_at(x, v), y = 12 + 13 * i;
@@ -117,6 +120,7 @@ static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bott
 
 static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const mba_bandwidth ssm = mba_bandwidth_of(a, MBA_SSM_KERNELS), all = mba_bandwidth_of(a, MBA_ALL_KERNELS);
     mba_chosen          chosen;
@@ -221,6 +225,7 @@ static void skyline_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const double        left = 52, right = w - 8, top = 18, bottom = 190,
                  weighted = mba_bandwidth_of(a, MBA_ALL_KERNELS).weighted / 1e9;

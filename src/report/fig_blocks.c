@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_blocks.c -- Fig. 5 and 8: lifetimes of thread blocks; occupancy, its limiter and why warps wait. */
+/* fig_blocks.c -- Fig. 5: lifetimes of thread blocks. Fig. 8: occupancy, what limits it, and why warps stall. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static bool has_lives(const mba_stores *r, int run)
     return mba_any_kernel(r->run[run].a, has_life) || r->run[run].blocks > 0;
 }
 
-/* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */
+/* Lifetimes of the blocks of one kernel: the mean by counters, and percentiles from records of single blocks if there
+ * are any. */
 typedef struct lives {
     double mean_s, median_s, p95_s, prologue, epilogue;
 } lives;
@@ -54,13 +55,13 @@ static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" },
                                                 { "dram_kib_per_sm_us", "DRAM KiB per SM and µs" },
                                                 { 0 } };
 
-/* Little's law over the counter run: blocks that are there at once on an SM; NaN where lives were not counted. */
+/* Mean number of resident blocks per SM in the counter run, by Little's law; NaN without counters. */
 static double resident_of(const mba_analysis *a, const mba_kernel_view *k)
 {
     return blocks_of(k) * k->counted.block_s / (k->counted.time_s * a->sms);
 }
 
-/* What an SM and DRAM exchange in a microsecond: times the latency of DRAM, the bytes in flight. */
+/* Bytes that an SM and DRAM exchange per microsecond; times the DRAM latency, these are the bytes in flight. */
 static double exchanged_of(const mba_analysis *a, const mba_kernel_view *k)
 {
     return 1e-6 * k->counted.dram_bytes / k->counted.time_s / a->sms;
@@ -113,7 +114,7 @@ static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
     else mba_buf_put(b, "How long thread blocks live");
 }
 
-/* Three columns at the right of a wide drawing. */
+/* Three columns of numbers at the right of a wide drawing. */
 static void draw_columns(mba_svg *s, const mba_lanes *lanes, const mba_analysis *a, const mba_chosen *c)
 {
     static const char *const heading[] = { "blocks", "waves", "per SM" };
@@ -161,18 +162,18 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
     }
 }
 
-/* ---- records of single blocks: a histogram each ---- */
+/* ---- records of single blocks: one histogram per kernel ---- */
 
 enum { BINS = 40, KERNELS_MAX = 8 };
 
-/* Of a record; NaN where it is not sound. */
+/* Lifetime of a recorded block in seconds; NaN if the record is not valid. */
 static double life_of(const mba_row_block *b)
 {
     return b->start_ns == MBA_ABSENT || b->end_ns < b->start_ns ? NAN
                                                                 : 1e-9 * ((double)b->end_ns - (double)b->start_ns);
 }
 
-/* Shares of the blocks of a kernel by lifetime, of 0 to *hi_s. */
+/* Histogram of the lifetimes of a kernel's blocks, in BINS shares from 0 to *hi_s, the longest. */
 static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bin[BINS], double *hi_s)
 {
     double all = 0;
@@ -183,6 +184,7 @@ static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bi
     for (int64_t i = 0; i<n && * hi_s> 0; i++) {
         if (b[i].kernel != kernel || isnan(life_of(&b[i]))) continue;
         const int at = (int)(BINS * life_of(&b[i]) / *hi_s);
+        mba_debug_assert(at >= 0 && at <= BINS);
         bin[at < BINS ? at : BINS - 1]++, all++;
     }
     for (int i = 0; i < BINS && all > 0; i++) bin[i] /= all;
@@ -191,6 +193,7 @@ static void bins_of(const mba_row_block *b, int64_t n, int64_t kernel, double bi
 static void draw_histogram(mba_svg *s, double top, const mba_analysis *a, const mba_blocks_view *v,
                            const mba_row_block *b, int64_t n)
 {
+    mba_assert(v->kernel >= 0 && v->kernel < a->nkernels);
     const mba_kernel_view *k = &a->kernel[v->kernel];
     double                 bin[BINS], hi_s, most = 0;
     bins_of(b, n, k->row->id, bin, &hi_s);
@@ -239,6 +242,7 @@ static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis 
 
 static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_blocks_view    *b;
     int64_t             n;
@@ -407,12 +411,13 @@ static double warps_of(const mba_stall *all, int n, const char *name)
     return 0;
 }
 
-/* Shares of the known reasons, then the rest. */
+/* Draws the shares of the known stall reasons, then the rest. */
 static void draw_stalls(mba_svg *s, mba_scale x, double y, const char *kernel, const mba_kernel_view *k)
 {
     mba_stall all[REASONS];
     const int n = mba_stalls_of(k, all, REASONS);
-    double    sum = 0, rest, at = 0;
+    mba_assert(n <= REASONS);
+    double sum = 0, rest, at = 0;
     for (int i = 0; i < n; i++) sum += all[i].warps;
     rest = sum;
     for (int j = 0; j <= KNOWN; j++) {
@@ -449,6 +454,7 @@ static void draw_occupancy(mba_svg *s, mba_scale x, double y, const char *kernel
 
 static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
     mba_stall           one[1];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_breakdown.c -- Fig. 1: where the step goes, by class, for every run; and the operators of one run. */
+/* fig_breakdown.c -- Fig. 1: the time of a step by operator class, for all runs; and the longest operators of one
+ * run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static mba_status fig1_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* A stack: classes of one run, or of one of its phases. */
+/* One stacked bar: the classes of one run, or of one of its phases (phase -1: all). */
 typedef struct stack {
     const mba_analysis *a;
     const char         *name;
@@ -105,7 +106,7 @@ static void draw_stack(mba_svg *s, const stack *t, mba_scale x, double unit, dou
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double v = stack_s(t, k) * unit, x0 = mba_at(x, at), w = mba_at(x, at + v) - x0;
         at += v;
-        // thinner than a hair line: in the table, not in the drawing
+        // too thin to draw; the table has it
         if (!(w >= 0.6)) continue;
         mba_svg_bar(s, x0, y, w, h, "bar", mba_kind_paint(k),
                     mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", t->name, mba_kind_long(k),
@@ -125,7 +126,7 @@ static int gather(stack *t, const mba_stores *r, int view)
     int n = 0;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue; // other sizes have Fig. 11
+        if (!(a->busy_s > 0) || mba_run_is_size(r, i)) continue; // Fig. 11 shows other sizes
         for (int p = 0; view == PHASES && p < MBA_PHASES; p++) {
             stack one = { a, mba_run_label(r, i), p, 0, 0 };
             for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) one.total_s += a->time_s[k][p];
@@ -155,8 +156,9 @@ static void stack_labels(mba_svg *s, const stack *t, double left, double right, 
 
 static mba_status fig1_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    stack        t[MBA_RUNS_MAX * MBA_PHASES];
-    const int    n = gather(t, r, view);
+    stack     t[MBA_RUNS_MAX * MBA_PHASES];
+    const int n = gather(t, r, view);
+    mba_assert(n <= MBA_RUNS_MAX * MBA_PHASES);
     const bool   narrow = w <= MBA_NARROW;
     const double left = narrow ? 0 : 214, right = narrow ? 0 : 128, rh = narrow ? 56 : 32, top = 6,
                  bottom = top + rh * n;
@@ -238,6 +240,7 @@ static mba_status operator_numbers(mba_grid *g, const mba_stores *r, int run)
 
 static void operator_heading(mba_buf *b, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n && r->run[run].a->nops > 0);
     const mba_analysis      *a = r->run[run].a;
     const mba_operator_view *o = a->op[0];
     mba_buf_html(b, o->op);
@@ -248,6 +251,7 @@ static void operator_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const int           n = a->nops < 20 ? a->nops : 20;
     const mba_lanes     rows = mba_lanes_for(w, n, 8, 20);
@@ -259,7 +263,7 @@ static mba_status operator_draw(mba_canvas *c, double w, const mba_stores *r, in
         const mba_operator_view *o = a->op[i];
         const double             y = mba_lanes_at(&rows, i), ms = 1e3 * o->median_s, least = 1e3 * o->least_s;
         char                     label[160];
-        bool                     again = false; // launches of another class, such as a product's clearing
+        bool                     again = false; // the operator is listed before, with another class
         for (int k = 0; k < i; k++) again |= !strcmp(a->op[k]->op, o->op) && a->op[k]->phase == o->phase;
         snprintf(label, sizeof label, "%.100s%s%s", o->op, again ? ", " : "",
                  again ? mba_breakdown_kind_name(o->kind) : "");

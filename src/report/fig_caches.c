@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_caches.c -- Fig. 3 and 9: hit rates, footprints, reuse through the cache, sectors per request. */
+/* fig_caches.c -- Fig. 3: cache hit rates, footprints, and reuse between operators. Fig. 9: sectors per request. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void fig3_heading(mba_buf *b, const mba_stores *r, int run)
     else mba_buf_put(b, "Hit rates of the kernels that were counted");
 }
 
-/* Operands of a launch, once each, as a bar against the cache; DRAM traffic as a mark. */
+/* Draws the operands of a launch as a bar beside the size of L2, and its DRAM traffic as a mark. */
 static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const mba_chosen *chosen)
 {
     mba_range seen = { NAN, NAN };
@@ -101,6 +101,7 @@ static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const 
 
 static mba_status fig3_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
     MBA_TRY(mba_choose(&chosen, a, has_hits, mba_marks_max(r, MOST)));
@@ -214,6 +215,7 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_fail(b, st);
     if (st != MBA_OK) return;
     for (int64_t i = 0; i < n; i++) bytes += all[i].bytes, reach += all[i].reach_bytes;
+    mba_assert(reach <= bytes);
     free(all);
     mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache",
                 mba_num(100 * reach / bytes).s, mba_num(cache_of(a) / 1e6).s);
@@ -256,14 +258,14 @@ static const mba_grid_column fig9_columns[] = { { "kernel", "kernel" },
                                                 { "l2_per_dram_byte", "L2 bytes per DRAM byte" },
                                                 { 0 } };
 
-/* Of a launch. */
+/* Global load or store requests of a launch. */
 static double requests_of(const mba_kernel_view *k, bool store)
 {
     return mba_counter_value(k, store ? "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"
                                       : "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
 }
 
-/* How often what a level holds is asked for, for each byte that comes from the next one. */
+/* Bytes requested from a level of memory per byte that it gets from the next level. */
 static double reuse_at(double bytes, double next) { return next > 0 ? bytes / next : NAN; }
 
 static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -294,7 +296,7 @@ static void fig9_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_add(b, "%d of %d kernels touch more than 16 sectors with a load of a warp", wide, n);
 }
 
-/* Requests of a step by the sectors they touch: each kernel's where its mean is. */
+/* Histogram of the requests of a step by sectors per request; all requests of a kernel are in the bin of its mean. */
 enum { SECTOR_BINS = 16 };
 static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SECTOR_BINS])
 {
@@ -305,7 +307,9 @@ static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SE
         const double           n = k->per_step * requests_of(k, store);
         const double           sectors = store ? k->counted.sectors_per_store : k->counted.sectors_per_load;
         if (!(n > 0) || !(sectors > 0)) continue;
-        bin[sectors < 32 ? (int)ceil(sectors / 2) - 1 : SECTOR_BINS - 1] += n; // 0 to 2, 2 to 4, ..
+        const int at = sectors < 32 ? (int)ceil(sectors / 2) - 1 : SECTOR_BINS - 1; // 0 to 2, 2 to 4, ..
+        mba_assert(at >= 0 && at < SECTOR_BINS);
+        bin[at] += n;
         all += n;
     }
     for (int i = 0; i < SECTOR_BINS && all > 0; i++) bin[i] *= 100 / all;
@@ -376,6 +380,7 @@ static void draw_sectors(mba_svg *s, const mba_lanes *lanes, const mba_analysis 
 
 static mba_status fig9_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;
     if (view) {

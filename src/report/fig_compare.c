@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_compare.c -- what needs more than one store: Mamba-1 against Mamba-2, sizes, variants (peers: fig_peers.c). */
+/* fig_compare.c -- figures that need more than one store: Fig. 10, Mamba-1 against Mamba-2; Fig. 11, sizes; Fig. 12,
+ * variants. fig_peers.c has the comparison with other programs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "report/figure.h"
 #include "report/lines.h"
 
-/* SSM kernels of a step, per unit of work. */
+/* Sums over the SSM kernels of a step. */
 typedef struct ssm_sums {
     double s, least_flops, bytes;
 } ssm_sums;
@@ -50,7 +51,7 @@ static bool has_matrices(const mba_analysis *a)
     return has_operator(a, "ssd") && !(mba_kind_s(a, MBA_ATTENTION) > 0);
 }
 
-/* The first of each that ran on one machine. */
+/* The first run of each kind that ran on the same machine. */
 static pair pair_of(const mba_stores *r)
 {
     for (int i = 0; i < r->n; i++)
@@ -82,7 +83,7 @@ static const struct {
                          "time-weighted",
                          "GB/s" } };
 
-/* The least bytes over the time are a bound, and stand beside no bandwidth that was counted. */
+/* NaN unless bytes were counted: least bytes over time are only a bound and cannot be compared. */
 static double counted_gb_s(const mba_analysis *a)
 {
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
@@ -91,6 +92,7 @@ static double counted_gb_s(const mba_analysis *a)
 
 static double aspect(const mba_analysis *a, int i)
 {
+    mba_assert(i >= 0 && i < ASPECTS);
     const ssm_sums t = ssm_of(a);
     switch (i) {
     case 0: return 1e6 * a->plain_s / a->units;
@@ -110,6 +112,7 @@ static mba_status fig10_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const pair p = pair_of(r);
     (void)run;
+    mba_assert(p.scan && p.matrix);
     for (int i = 0; i < ASPECTS; i++) {
         mba_grid_text(g, aspects[i].what);
         mba_grid_text(g, aspects[i].unit);
@@ -178,7 +181,7 @@ const mba_figure mba_figure_fig10 = { "fig10",
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-/* Two layers of a preset are not the preset: they learn other numbers of values. On one machine: an A100 is no H200. */
+/* The same workload and number of parameters (a preset with fewer layers is another model) on the same machine. */
 static bool same_model(const mba_run *a, const mba_run *b)
 {
     return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
@@ -190,7 +193,7 @@ static bool same_size(const mba_run *a, const mba_run *b)
     return a->a->units == b->a->units && !strcmp(a->a->batch, b->a->batch);
 }
 
-/* Whether run i has a partner: the same model on the same machine at the same size, or at another one. */
+/* True if another run has the same model on the same machine at the same size, or (`same` false) at another size. */
 static bool has_partner(const mba_stores *r, int i, bool same)
 {
     for (int j = 0; j < r->n; j++)
@@ -216,7 +219,7 @@ static bool has_variants(const mba_stores *r, int run)
     return any_partner(r, true);
 }
 
-/* How the SSM operators of a run are computed: "ssd fused, ssd_bwd fused". */
+/* The variants of the SSM operators of a run: "ssd fused, ssd_bwd fused". */
 static mba_name variants_of(const mba_analysis *a)
 {
     mba_name    w = { "" };
@@ -234,9 +237,10 @@ static mba_name variants_of(const mba_analysis *a)
     return w;
 }
 
-/* Time of the slowest of the same model and size over that of run i: of the step, of its SSM operators. */
+/* Time of the slowest run of the same model and size divided by that of run i; which: 0 the step, 1 SSM operators. */
 static double faster(const mba_stores *r, int i, int which)
 {
+    mba_assert(i >= 0 && i < r->n);
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
         if (same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]))
@@ -244,7 +248,7 @@ static double faster(const mba_stores *r, int i, int which)
     return slowest / aspect(r->run[i].a, which);
 }
 
-/* The columns that stores of other sizes and of other variants have in common. */
+/* The columns that the tables of sizes and of variants have in common. */
 #define PARTNER_COLUMNS \
     { "run", "run" }, { "variants", "SSM operators by" }, { "units", "units a step" }, \
         { "step_us_per_unit", "step, µs per unit" }, { "ssm_us_per_unit", "SSM, µs per unit" }, \
@@ -277,8 +281,8 @@ static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* What the SSM kernels of a step move through L2, and how long their blocks live (mean, weighted by time). NaN where
- * one of them was not counted. */
+/* L2 bytes of the SSM kernels of a step, and the mean lifetime of their blocks, weighted by time. NaN if one of them
+ * was not counted. */
 typedef struct inside {
     double l2_bytes, block_s;
 } inside;
@@ -329,7 +333,7 @@ bool mba_run_is_size(const mba_stores *r, int run)
     return false;
 }
 
-/* Tokens of a sequence, of the store's words for its batch; 0: it has none. */
+/* Tokens per sequence, from the text of the store's batch; 0: not known. */
 static double length_of(const mba_run *run)
 {
     const char *at = strstr(run->a->batch, "length ");
@@ -340,7 +344,7 @@ enum { BY_LENGTH, BY_UNITS };
 static double swept(const mba_run *run, int view) { return view == BY_LENGTH ? length_of(run) : run->a->units; }
 static double held(const mba_run *run, int view) { return view == BY_LENGTH ? run->a->units : 0; }
 
-/* Whether two runs are of one line: the same model by the same variants, all equal but what is swept. */
+/* True if two runs belong to one line: the same model with the same variants, equal in all but the swept parameter. */
 static bool of_one_line(const mba_run *a, const mba_run *b, int view)
 {
     return same_model(a, b) && held(a, view) == held(b, view) && !strcmp(variants_of(a->a).s, variants_of(b->a).s);
@@ -353,7 +357,7 @@ static int first_of_line(const mba_stores *r, int run, int view)
     return first;
 }
 
-/* A model by its variants looks the same in both charts. */
+/* The colour and shape of a model with its variants, the same in both charts. */
 static int look_of(const mba_stores *r, int run)
 {
     const int first = first_of_line(r, run, BY_UNITS);
@@ -372,6 +376,7 @@ static const char *name_of(const mba_stores *r, int run)
 
 static mba_line line_from(const mba_stores *r, int first, int view)
 {
+    mba_assert(first >= 0 && first < r->n);
     mba_line l = { .name = name_of(r, first), .look = look_of(r, first) };
     for (int i = first; i < r->n && l.n < MBA_LINE_POINTS; i++) {
         const double x = swept(&r->run[i], view);
@@ -383,6 +388,7 @@ static mba_line line_from(const mba_stores *r, int first, int view)
         l.x[at] = x;
         l.y[at] = aspect(r->run[i].a, 0);
     }
+    mba_assert(l.n <= MBA_LINE_POINTS);
     return l;
 }
 
@@ -439,7 +445,7 @@ static mba_status fig11_draw(mba_canvas *c, double w, const mba_stores *r, int r
 {
     (void)run, (void)view;
     size_chart(c, w, r, BY_LENGTH);
-    if (!c->alone || !c->out.n) size_chart(c, w, r, BY_UNITS); // a file has one drawing
+    if (!c->alone || !c->out.n) size_chart(c, w, r, BY_UNITS); // a standalone SVG has one drawing
     return MBA_OK;
 }
 
@@ -476,10 +482,11 @@ static int first_variant(const mba_stores *r, int i)
 {
     int k = 0;
     while (!same_model(&r->run[i], &r->run[k]) || !same_size(&r->run[i], &r->run[k])) k++;
+    mba_assert(k < r->n); // i has a partner
     return k;
 }
 
-/* What the SSM kernels of a variant move and how long their blocks live, as columns at the right. */
+/* Draws what the SSM kernels of a variant move, and the lifetime of their blocks, as columns at the right. */
 static void draw_moved(mba_svg *s, double y, const mba_analysis *a, bool first)
 {
     static const char *const heading[] = { "DRAM GB", "L2 GB", "GB/s", "block µs" };
@@ -509,7 +516,7 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
     const mba_scale x = mba_lin(0, mba_axis_end(most), left, w - (narrow ? 14 : 280));
     mba_svg_axis(&s, x, head - 4, head + rh * rows,
                  narrow ? "× as fast as the slowest" : "× as fast as the slowest of the same model and size");
-    for (int n = 0; n < r->n * r->n; n++) { // the variants of a model one below the other
+    for (int n = 0; n < r->n * r->n; n++) { // groups the variants of a model
         const int i = n % r->n, first = n / r->n;
         if (!has_partner(r, i, true) || first_variant(r, i) != first) continue;
         const double y = head + rh * row++ + (narrow ? 28 : 13);
@@ -526,6 +533,7 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
                          NULL);
         }
     }
+    mba_assert(row == rows);
     mba_svg_end(&s);
     return MBA_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_memory.c -- the memory of a step: what is alive at every node, and who owns it. */
+/* fig_memory.c -- the memory of a step: bytes alive at every node, and bytes by role. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     mba_memory *m;
     MBA_TRY(mba_memory_of(r->run[run].a, &m));
+    mba_assert(m->nroles <= MBA_MEMORY_ROLES && m->peak < r->run[run].a->nnodes);
     for (int i = 0; i < m->nroles; i++) {
         mba_grid_text(g, m->role[i].name);
         mba_grid_number(g, (double)m->role[i].storages);
@@ -35,7 +36,7 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Bytes in words: GB from ten of them on, else MB. */
+/* The unit of bytes: GB from 10 GB on, else MB. */
 typedef struct sized {
     double      by;
     const char *name;
@@ -57,7 +58,7 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
     else mba_buf_put(b, "Values");
     mba_buf_add(b, " of %s %s are alive at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
     mba_buf_html(b, r->run[run].a->node[m->peak].op);
-    // each value counts here, also where two share their bytes
+    // the peak counts every value, even if two share their bytes
     if (m->peak_bytes > m->planned_bytes)
         mba_buf_put(
             b,
@@ -65,7 +66,7 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
     mba_memory_destroy(m);
 }
 
-/* At most this many points: the highest of its stretch each. */
+/* Bars in the drawing; each shows the highest of the nodes it stands for. */
 enum { POINTS = 120 };
 
 static void draw_level(mba_svg *s, mba_scale x, mba_scale y, double v, const char *cls)
@@ -75,15 +76,16 @@ static void draw_level(mba_svg *s, mba_scale x, mba_scale y, double v, const cha
 
 static void draw_alive(mba_svg *s, mba_scale x, mba_scale y, const mba_analysis *a, const mba_memory *m, int points)
 {
-    const sized   unit = unit_of(m);
-    const int64_t stretch = m->nnodes / points + 1;
-    for (int64_t i = 0; i < m->nnodes; i += stretch) {
+    const sized unit = unit_of(m);
+    mba_assert(points > 0 && m->nnodes <= a->nnodes);
+    const int64_t nodes = m->nnodes / points + 1;
+    for (int64_t i = 0; i < m->nnodes; i += nodes) {
         int64_t at = i;
-        for (int64_t k = i; k < i + stretch && k < m->nnodes; k++)
+        for (int64_t k = i; k < i + nodes && k < m->nnodes; k++)
             if (m->alive_bytes[k] > m->alive_bytes[at]) at = k;
         const mba_row_node *n = &a->node[at];
         const double        v = m->alive_bytes[at] / unit.by, from = mba_at(x, (double)i);
-        mba_svg_bar(s, from, mba_at(y, v), mba_at(x, (double)(i + stretch)) - from, y.a - mba_at(y, v), "",
+        mba_svg_bar(s, from, mba_at(y, v), mba_at(x, (double)(i + nodes)) - from, y.a - mba_at(y, v), "",
                     mba_kind_paint(MBA_CONV),
                     mba_tip(s->c, "%s%s%s|%s %s alive at node %lld", n->op ? n->op : "?", n->scope ? ", " : "",
                             n->scope ? n->scope : "", mba_num(v).s, unit.name, (long long)n->id),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_peers.c -- ours beside programs that are not: by class of operator, and every store in a row. */
+/* fig_peers.c -- our runs beside those of peers: one pair by operator class, and all stores in one table. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- peers by class ---- */
 
-/* Ours beside a program that is not: the same workload and units on the same machine. */
+/* One of our runs and a peer's: the same workload and units on the same machine. */
 typedef struct match {
     int ours, peer;
 } match;
@@ -19,7 +19,7 @@ static bool is_match(const mba_analysis *ours, const mba_analysis *peer)
            && !strcmp(mba_run_device(ours), mba_run_device(peer));
 }
 
-/* Of this run, whichever of the two it is. */
+/* The pair that contains this run; -1: none. */
 static match match_of(const mba_stores *r, int run)
 {
     for (int i = 0; i < r->n; i++) {
@@ -53,7 +53,8 @@ static double launches_of(const mba_analysis *a, int kind)
 
 static mba_status peer_numbers(mba_grid *g, const mba_stores *r, int run)
 {
-    const match         m = match_of(r, run);
+    const match m = match_of(r, run);
+    mba_assert(m.ours >= 0 && m.peer >= 0);
     const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         const double ours = mba_kind_s(a, k), peer = mba_kind_s(b, k);
@@ -82,7 +83,8 @@ static void peer_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
-    const match         m = match_of(r, run);
+    const match m = match_of(r, run);
+    mba_assert(m.ours >= 0 && m.peer >= 0);
     const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
     int                 kind[MBA_BREAKDOWN_KINDS], n = 0;
     mba_range           seen = { NAN, NAN };
@@ -193,7 +195,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Steps of foreign programs may have no plain time: then what the timeline says. */
+/* The plain time of a step; external programs may have none, then that of the timeline. */
 static double step_s(const mba_analysis *a)
 {
     return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s;

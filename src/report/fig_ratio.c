@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_ratio.c -- Fig. 6 and 7: tensor, vector and special-function work against the hardware; the four floors; what
- * binds. */
+/* fig_ratio.c -- Fig. 6: ratios of tensor, vector and special-function work against those of the hardware, and the four
+ * floors of each kernel. Fig. 7: what binds, and the vector-bound share. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
                 below, mixed, slots, mba_num(mba_hardware_ratio(a)).s);
 }
 
-/* The hardware's ratio of tensor FLOPs to special functions: the line of the triangles. `other`: where the other is. */
+/* Draws the hardware's ratio of tensor FLOPs to special functions, for the triangles. `other`: x of the other line. */
 static void draw_special_line(mba_svg *s, mba_scale x, const mba_lanes *lanes, const mba_analysis *a, double other)
 {
     const double v = hardware_special(a), at = mba_at(x, v);
@@ -92,6 +92,7 @@ static void draw_special_line(mba_svg *s, mba_scale x, const mba_lanes *lanes, c
 
 static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const double        hardware = mba_hardware_ratio(a);
     mba_range           seen = { NAN, NAN };
@@ -313,6 +314,7 @@ typedef struct reading {
     double      share;
     const char *paint;
 } reading;
+enum { READINGS = MBA_FLOORS + 4 };
 
 static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
 {
@@ -337,13 +339,14 @@ static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
         out[n].share = mixed[i].share, out[n].paint = "mixed";
         snprintf(out[n++].text, sizeof out->text, "%s", mixed[i].text);
     }
+    mba_assert(n <= READINGS);
     return n;
 }
 
 static mba_status fig7_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
-        reading   all[8];
+        reading   all[READINGS];
         const int n = readings_of(all, r->run[run].a, (mba_group_of)group);
         for (int i = 0; i < n; i++) {
             mba_grid_text(g, mba_group_name((mba_group_of)group));
@@ -354,7 +357,8 @@ static mba_status fig7_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Two questions in one picture: what of four resources binds, and (the study's) vector against tensor work alone. */
+/* The heading answers two questions: vector against tensor work alone (the study's), and which of four resources
+ * binds. */
 static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_vector_bound v = mba_vector_bound_of(r->run[run].a, MBA_SSM_KERNELS);
@@ -379,7 +383,7 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
                 mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
 }
 
-/* Readings of a group that answer the same question: the floors, or the mixed ones. */
+/* The readings of a group that answer one question: the floors, or those of mixed kernels. */
 typedef struct question {
     const char *words;
     int         from, to;
@@ -391,6 +395,7 @@ static int questions_of(question out[2], const reading *all, int n)
     while (floors < n && !strncmp(all[floors].text, "floor", 5)) floors++;
     out[0] = (question){ "by the longest of four floors", 0, floors };
     out[1] = (question){ "the mixed ones, vector against tensor", floors, n };
+    mba_assert(floors <= MBA_FLOORS);
     return n > floors ? 2 : 1;
 }
 
@@ -409,7 +414,7 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     const bool   narrow = w <= MBA_NARROW;
     const double left = narrow ? 0 : 330, rh = narrow ? 36 : 20, head = 20;
     double       y = 20, height = 0;
-    reading      all[MBA_KERNEL_GROUPS][8];
+    reading      all[MBA_KERNEL_GROUPS][READINGS];
     question     asked[MBA_KERNEL_GROUPS][2];
     int          n[MBA_KERNEL_GROUPS], questions[MBA_KERNEL_GROUPS];
     (void)view;
@@ -418,6 +423,7 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         questions[g] = questions_of(asked[g], all[g], n[g]);
         height += rh * n[g] + head * questions[g];
     }
+    mba_assert(run >= 0 && run < r->n && height > 0);
     mba_svg         s = mba_svg_begin(c, w, 20 + height + 40, "What binds, percent of the group's time");
     const mba_scale x = mba_lin(0, 100, left, w - 44);
     mba_svg_axis(&s, x, 16, 20 + height, "% of the time of the group");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_roofline.c -- Fig. 2: kernels against the ceilings of every level of memory; and intensity under every
- * convention. */
+/* fig_roofline.c -- Fig. 2: the roofline, kernels against the ceilings of every level of memory; and arithmetic
+ * intensity under every convention. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum { MOST = 30, BOTH = 0, TENSOR, VECTOR };
 static const char *const flop_views[] = { "tensor + vector", "tensor", "vector", NULL };
 
-/* A kernel on the roofline: executed work where counters saw it, else the least work over the least bytes. */
+/* A kernel on the roofline: executed work if it was counted, else least work over least bytes. */
 typedef struct point {
     double flops, s, bytes[3];
     bool   least;
@@ -19,6 +19,7 @@ typedef struct point {
 
 static point point_of(const mba_kernel_view *k, int view)
 {
+    mba_debug_assert(view >= BOTH && view <= VECTOR);
     const mba_counted *c = &k->counted;
     const double       vector = c->fp32_flops + c->half_flops;
     const double       f[] = { c->tensor_flops + vector, c->tensor_flops, vector };
@@ -91,12 +92,12 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
 
 /* ---- the drawing ---- */
 
-/* Where something is drawn, so that names find room beside it. */
+/* A rectangle that is already drawn on, so that names are placed beside it. */
 typedef struct area {
     double l, t, r, b;
 } area;
 enum { AREAS = 256 };
-/* y in units: 1e12 FLOP/s, of a processor 1e9; letter: T or G */
+/* The plane of the drawing. y is in `unit`: 1e12 FLOP/s, or 1e9 for small machines; letter: T or G. */
 typedef struct plane {
     mba_scale x, y;
     double    l, r, top, bottom, unit;
@@ -145,9 +146,9 @@ static plane plane_for(double w, double h, const mba_analysis *a, const mba_chos
     }
     mba_range_extend(&x, 2 * roof_of(a, view) / a->best.dram);
     x = mba_decades(x, 0.1, 1000), y = mba_decades(y, 0.01, 100);
-    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit); // room for the roof's label
+    y.hi = fmax(y.hi > 10 * y.lo ? y.hi / 10 : y.hi, 1.8 * roof_of(a, view) / p.unit); // space for the roof's label
     x.hi = fmin(x.hi, mba_decades((mba_range){ 1, 20 * roof_of(a, view) / a->best.dram }, 1, 1000).hi);
-    // sums and scatters hardly compute: in the table only
+    // kernels with almost no arithmetic (sums, scatters) are in the table only
     x.lo = fmax(x.lo, 0.01), y.lo = fmax(y.lo, y.hi * 1e-6);
     p.x = mba_log(x.lo, x.hi, p.l, p.r);
     p.y = mba_log(y.lo, y.hi, p.bottom, p.top);
@@ -173,7 +174,7 @@ static void draw_axes(mba_svg *s, const plane *p, int view)
     mba_svg_text(s, 0, 12, "t2 halo", 's', "%cFLOP/s (log)", p->letter);
 }
 
-/* The rate of a level of memory: of the store, else of the machine's file, which the simulator uses too. */
+/* The bandwidth of a level of memory: from the store, else from the machine file, which the simulator uses too. */
 typedef struct level_rate {
     double      bytes_s;
     const char *how;
@@ -184,6 +185,7 @@ static const char *const level_name[LEVELS] = { "DRAM", "L2", "L1/shared" };
 
 static level_rate rate_at(const mba_stores *r, int run, int level)
 {
+    mba_assert(level >= 0 && level < LEVELS);
     const mba_analysis *a = r->run[run].a;
     const double        best[] = { a->best.dram, a->best.l2, a->best.l1 };
     const double        measured[] = { a->measured.dram, a->measured.l2, a->measured.l1 };
@@ -193,7 +195,7 @@ static level_rate rate_at(const mba_stores *r, int run, int level)
     return (level_rate){ file[level], "machine file", false };
 }
 
-/* A slope up to the roof, with its name to the right of its lower part, where there is room. */
+/* Draws the slope of a level up to the roof, with its name to the right of its lower part if there is space. */
 static void draw_slope(mba_svg *s, plane *p, level_rate rate, double roof, int level)
 {
     const double bw = rate.bytes_s / p->unit, top = roof / p->unit, x1 = fmin(top / bw, p->x.hi);
@@ -226,7 +228,7 @@ static void draw_roof(mba_svg *s, plane *p, double flops_s, const char *name, co
     take(p, (area){ p->l, y - 1, p->r, y + 1 });
 }
 
-/* Where the roof begins to bind instead of DRAM: a tick on the axis. */
+/* Marks the ridge point, where the roof binds instead of DRAM, on the axis. */
 static void draw_ridge(mba_svg *s, plane *p, double flops_s, double bytes_s)
 {
     const double x = mba_at(p->x, flops_s / bytes_s);
@@ -252,7 +254,7 @@ static void draw_ceilings(mba_svg *s, plane *p, const mba_stores *r, int run, in
     for (int l = 0; l < LEVELS; l++) draw_slope(s, p, rate_at(r, run, l), roof, l);
 }
 
-/* From the leftmost to the rightmost mark of a kernel; false: it has none in the picture. */
+/* The leftmost and rightmost mark of a kernel; false: none is inside the drawing. */
 static bool extent_of(const plane *p, point at, double *lo, double *hi)
 {
     *lo = *hi = NAN;
@@ -266,14 +268,14 @@ static bool extent_of(const plane *p, point at, double *lo, double *hi)
     return !isnan(*lo);
 }
 
-/* Area as the part of the step that it takes, within limits that stay readable. */
+/* The radius of a mark: its area grows with the kernel's part of the step, within readable limits. */
 static double radius_of(const mba_svg *s, const mba_analysis *a, const mba_kernel_view *k)
 {
     const double part = k->step_s / a->busy_s;
     return (s->narrow ? 2.8 : 3.4) + (s->narrow ? 4 : 7) * sqrt(part > 0 ? fmin(part, 1) : 0);
 }
 
-/* Products of a library go by their operator, once. */
+/* Library GEMMs are labelled by their operator, once. */
 static bool is_product(const mba_kernel_view *k) { return k->kind == MBA_GEMM && k->row->op; }
 
 static bool is_named_before(const mba_chosen *c, int i)
@@ -283,7 +285,7 @@ static bool is_named_before(const mba_chosen *c, int i)
     return false;
 }
 
-/* The name of a kernel beside its marks, where there is room. */
+/* Draws the name of a kernel beside its marks if there is space. */
 static void draw_name(mba_svg *s, plane *p, const mba_analysis *a, const mba_kernel_view *k, int view)
 {
     const point    at = point_of(k, view);
@@ -333,6 +335,7 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
 
 static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n && view >= BOTH && view <= VECTOR);
     const mba_analysis *a = r->run[run].a;
     const double        h = w <= MBA_NARROW ? 380 : 500;
     mba_chosen          chosen;
@@ -344,6 +347,7 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int i = chosen.n - 1; i >= 0; i--) draw_kernel(&s, &p, a, chosen.k[i], view);
     for (int i = 0; i < chosen.n && !s.narrow; i++)
         if (!is_named_before(&chosen, i)) draw_name(&s, &p, a, chosen.k[i], view);
+    mba_assert(p.ntaken <= AREAS);
     mba_svg_end(&s);
     free(chosen.k);
     return MBA_OK;
@@ -409,7 +413,7 @@ static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" },
                                                      { "under_3.5", "under 3.5 somewhere" },
                                                      { 0 } };
 
-/* Under the study's line; no FLOPs at all are not few of them. */
+/* Below the study's threshold; a kernel without FLOPs does not count. */
 static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_byte < 3.5; }
 
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fig_study.c -- `report --study`: the numbers of the study (arXiv 2508.17679, one H100) beside those of the stores.
  *
- * A target is a range; what the study words as "up to" begins at 0. Verdicts are in the claims, with their reasons:
- * here stands only whether a number lies inside. */
+ * A target is a range; "up to" in the study starts at 0. This figure says only whether a number lies inside; the claims
+ * have the verdicts and their reasons. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static double bound_memory(const mba_analysis *a)
 static double counted_mean(const mba_analysis *a)
 {
     const mba_bandwidth b = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    return b.least ? NAN : b.mean; // a lower bound is not what the study measured
+    return b.least ? NAN : b.mean; // the study measured bytes; least bytes are a lower bound
 }
 
 static double counted_weighted(const mba_analysis *a)
@@ -49,7 +49,7 @@ static double floor_b(const mba_analysis *a) { return 100 * mba_vector_bound_of(
 static double pipe_fma(const mba_analysis *a) { return 100 * mba_vector_bound_of(a, MBA_SSM_KERNELS).pipe_fma; }
 static double pipe_any(const mba_analysis *a) { return 100 * mba_vector_bound_of(a, MBA_SSM_KERNELS).pipe_any; }
 
-/* Tensor to vector work of all mixed SSM kernels together, by rule (a) or (b): a mean that time weighs. */
+/* Ratio of tensor to vector work of the mixed SSM kernels by rule (a) or (b), averaged with their time as weight. */
 static double ratio_of(const mba_analysis *a, bool slots)
 {
     double sum = 0, s = 0;
@@ -99,10 +99,11 @@ static const quantity quantities[] = {
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
-static const double ABOUT = 0.1; /* of the target: "about" */
+static const double ABOUT = 0.1; /* relative distance from the target that counts as "about" */
 
 static const char *place(const quantity *q, double v)
 {
+    mba_assert(q->low <= q->high);
     if (isnan(v)) return "not measured";
     if (v > q->high * (1 + ABOUT)) return "above";
     if (v < q->low * (1 - ABOUT)) return "below";
@@ -154,6 +155,7 @@ static void study_heading(mba_buf *b, const mba_stores *r, int run)
             known += !isnan(v);
             inside += !strcmp(p, "inside") || !strcmp(p, "about the same");
         }
+    mba_assert(inside <= known);
     if (known) mba_buf_add(b, "%d of %d numbers lie where the study's do", inside, known);
     else mba_buf_put(b, "None of the study's numbers was measured here");
 }
@@ -188,6 +190,7 @@ static mba_status study_draw(mba_canvas *c, double w, const mba_stores *r, int r
                          NULL);
         }
     }
+    mba_assert(row == rows);
     mba_svg_end(&s);
     return MBA_OK;
 }

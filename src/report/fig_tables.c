@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_tables.c -- Table I, the workloads as they ran; Table II, classes of SSM kernels with the counters that prove
- * them. */
+/* fig_tables.c -- figures that are tables: Table I, the workloads; the fields of a model; the training of small models;
+ * Table II, classes of SSM kernels with their counters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const mba_grid_column table1_columns[] = { { "run", "run" },
                                                   { "plan_gb", "memory plan, GB" },
                                                   { 0 } };
 
-/* A field of a model as a number; NaN: the store has none. */
+/* A field of a model as a number; NaN: not in the store. */
 static mba_status field_number(double *v, const mba_run *run, const char *name)
 {
     mba_row_parameter *p;
@@ -127,7 +127,7 @@ const mba_figure mba_figure_fields = {
     NULL
 };
 
-/* ---- what the small models learned ---- */
+/* ---- training of small models ---- */
 
 static bool has_training(const mba_stores *r, int run)
 {
@@ -177,6 +177,7 @@ static void training_heading(mba_buf *b, const mba_stores *r, int run)
         n++;
         fell += mba_env_value(a, "train.last_loss") < mba_env_value(a, "train.first_loss");
     }
+    mba_assert(fell <= n);
     mba_buf_add(b, "The loss fell in %d of %d small models", fell, n);
 }
 
@@ -219,6 +220,7 @@ static const mba_grid_column table2_columns[] = { { "kernel", "SSM kernel" },
 
 static mba_status table2_numbers(mba_grid *g, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
     MBA_TRY(mba_choose(&c, a, is_ssm, 60));
@@ -246,6 +248,7 @@ static void table2_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     int                 n[5] = { 0 };
+    for (int64_t i = 0; i < a->nkernels; i++) mba_assert(a->kernel[i].cls <= MBA_CLASS_COPY);
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].launches > 0 && is_ssm(&a->kernel[i])) n[a->kernel[i].cls]++;
     mba_buf_add(b, "SSM kernels: %d tensor-only, %d vector-only, %d with both", n[MBA_CLASS_TENSOR],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_timeline.c -- the timeline of one step: strips drawn here, a zoom of the same events by the script. */
+/* fig_timeline.c -- the timeline of one step: strips that are drawn here, and the events as JSON, which the script
+ * zooms. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,25 +26,26 @@ static const mba_grid_column timeline_columns[] = { { "phase", "phase" },      {
                                                     { "busy_us", "busy, µs" }, { "idle_us", "idle, µs" },
                                                     { "idle_pct", "idle, %" }, { 0 } };
 
-/* Sums of one phase of the step; of all where phase is -1. A kernel may begin while the one before it ends: what nobody
- * fills is idle, whatever the durations add up to. */
-typedef struct stretch {
+/* Sums over one phase of the step, or all of it (phase -1). Kernels may overlap, so idle time is what no event covers,
+ * not the total minus the durations. */
+typedef struct phase_sums {
     int64_t events;
     double  from_s, to_s, busy_s, idle_s;
-} stretch;
+} phase_sums;
 
-static stretch stretch_of(const mba_timeline_event *m, int64_t n, int phase)
+static phase_sums phase_sums_of(const mba_timeline_event *m, int64_t n, int phase)
 {
-    stretch t = { 0, NAN, NAN, 0, 0 };
+    phase_sums t = { 0, NAN, NAN, 0, 0 };
     for (int64_t i = 0; i < n; i++) {
         if (phase >= 0 && m[i].phase != phase) continue;
         const double end = m[i].start_s + m[i].duration_s;
-        if (m[i].start_s > t.to_s) t.idle_s += m[i].start_s - t.to_s; // they come in the order of their start
+        if (m[i].start_s > t.to_s) t.idle_s += m[i].start_s - t.to_s; // events are sorted by start
         if (!(t.from_s <= m[i].start_s)) t.from_s = m[i].start_s;
         if (!(t.to_s >= end)) t.to_s = end;
         t.busy_s += m[i].duration_s;
         t.events++;
     }
+    mba_assert(t.idle_s >= 0 && t.events <= n);
     return t;
 }
 
@@ -53,14 +55,14 @@ static mba_status timeline_numbers(mba_grid *g, const mba_stores *r, int run)
     int64_t             n;
     MBA_TRY(mba_timeline_of(r->run[run].a, step_shown(r->run[run].a), &m, &n));
     for (int p = -1; p < MBA_PHASES; p++) {
-        const stretch t = stretch_of(m, n, p);
+        const phase_sums t = phase_sums_of(m, n, p);
         if (!t.events) continue;
         mba_grid_text(g, p < 0 ? "the step" : p == MBA_PHASES - 1 ? "not known" : mba_phase_name(p));
         mba_grid_number(g, (double)t.events);
         mba_grid_number(g, 1e6 * t.from_s);
         mba_grid_number(g, 1e6 * t.to_s);
         mba_grid_number(g, 1e6 * t.busy_s);
-        const double idle = p == MBA_PHASES - 1 ? NAN : t.idle_s; // single copies around the others are no phase
+        const double idle = p == MBA_PHASES - 1 ? NAN : t.idle_s; // copies around the step are not a phase
         mba_grid_number(g, 1e6 * idle);
         mba_grid_number(g, idle == 0 ? 0 : 100 * idle / (t.to_s - t.from_s));
     }
@@ -76,9 +78,8 @@ static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
                 mba_num(mba_launches_of(a)).s, mba_num(1e3 * a->idle_s).s);
 }
 
-/* Bars of one class are one path: the strips show the rhythm, the zoom and its tooltips the events. What follows
- * closer than
- * a hair line is one bar. */
+/* Draws the events of one class in a strip as one path: the strips give an overview, the zoom has tooltips per event.
+ * Events closer than a hairline merge into one bar. */
 static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_scale x, double y, double h, int kind)
 {
     double  busy = 0, from = NAN, to = NAN;
@@ -107,7 +108,7 @@ static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_s
 static void draw_phases(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_scale x, double y)
 {
     for (int p = 0; p < MBA_PHASES - 1; p++) {
-        const stretch t = stretch_of(m, n, p);
+        const phase_sums t = phase_sums_of(m, n, p);
         if (!t.events || t.to_s < x.lo || t.from_s >= x.hi) continue;
         const double from = mba_at(x, t.from_s), to = mba_at(x, t.to_s);
         mba_svg_line(s, from, y - 3, to, y - 3, "ax", NULL);
@@ -176,7 +177,8 @@ const mba_figure mba_figure_timeline = {
 
 /* ---- for the script ---- */
 
-/* Names once, events as five numbers each: start since that of the event before, duration (ns), name, class, phase. */
+/* Each name once; five numbers per event: start relative to the previous event and duration in ns, name, class, phase.
+ */
 mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
 {
     mba_timeline_event *m = NULL;
@@ -192,8 +194,9 @@ mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
     mba_buf_add(b, "{\"step\":%lld,\"left_out\":%lld,\"events\":[", (long long)step_shown(a), (long long)(n - shown));
     for (int64_t i = 0; i < shown; i++) {
         int at = 0;
-        while (at < names && name[at] != m[i].name) at++; // lent by the same row: the same pointer
+        while (at < names && name[at] != m[i].name) at++; // the same row gives the same pointer
         if (at == names) name[names++] = m[i].name;
+        mba_debug_assert(names <= shown);
         const int64_t start = llround(1e9 * m[i].start_s), before = i ? llround(1e9 * m[i - 1].start_s) : 0;
         mba_buf_add(b, "%s%lld,%.0f,%d,%d,%d", i ? "," : "", (long long)(start - before), 1e9 * m[i].duration_s, at,
                     m[i].kind, m[i].phase);

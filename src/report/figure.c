@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* figure.c -- see figure.h. */
+/* figure.c -- see figure.h: the list of figures, and what they share: runs, the choice of kernels, rows, colours. */
 #include "report/figure.h"
 
 #include <stdlib.h>
@@ -18,8 +18,13 @@ const mba_figure *const mba_figures[] = {
 
 /* ---- runs ---- */
 
-const char *mba_run_label(const mba_stores *r, int run) { return r->run[run].label; }
-bool        mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
+const char *mba_run_label(const mba_stores *r, int run)
+{
+    mba_assert(run >= 0 && run < r->n);
+    return r->run[run].label;
+}
+
+bool mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
 const char *mba_run_device(const mba_analysis *a)
 {
@@ -69,10 +74,15 @@ mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, i
         if (a->kernel[i].launches > 0 && want(&a->kernel[i])) c->k[c->n++] = &a->kernel[i];
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, longest_first);
     for (; c->n > most; c->left_out++) c->left_out_s += c->k[--c->n]->step_s;
+    mba_assert(c->n <= most && c->n + c->left_out <= a->nkernels);
     return MBA_OK;
 }
 
-int mba_marks_max(const mba_stores *r, int alone) { return r->shown > 3 ? alone / 2 : alone; }
+int mba_marks_max(const mba_stores *r, int alone)
+{
+    mba_assert(alone > 1);
+    return r->shown > 3 ? alone / 2 : alone;
+}
 
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
 {
@@ -81,7 +91,7 @@ bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
     return false;
 }
 
-/* Another kernel has this name, or one that is cut to the same letters. */
+/* True if another kernel has this name, or one that is the same after it is cut. */
 static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k, int characters)
 {
     const char *name = k->row->name ? k->row->name : "?";
@@ -111,6 +121,7 @@ double mba_int_or_nan(int64_t v) { return v == MBA_ABSENT ? NAN : (double)v; }
 mba_lanes mba_lanes_for(double w, int n, double top, double rh)
 {
     const bool narrow = w <= MBA_NARROW;
+    mba_assert(n >= 0 && rh > 0);
     return (mba_lanes){ narrow ? 128 : 236, top, rh, top + rh * n, narrow ? 18 : 31 };
 }
 
@@ -138,12 +149,19 @@ static const kind_words kinds[MBA_BREAKDOWN_KINDS] = {
     [MBA_OTHER] = { "oth", "other", true },
 };
 
-const char *mba_kind_paint(int kind) { return kinds[kind].paint; }
-const char *mba_kind_long(int kind) { return kinds[kind].text; }
-bool        mba_kind_is_light(int kind) { return kinds[kind].light; }
+static const kind_words *words_of(int kind)
+{
+    mba_assert(kind >= 0 && kind < MBA_BREAKDOWN_KINDS);
+    return &kinds[kind];
+}
+
+const char *mba_kind_paint(int kind) { return words_of(kind)->paint; }
+const char *mba_kind_long(int kind) { return words_of(kind)->text; }
+bool        mba_kind_is_light(int kind) { return words_of(kind)->light; }
 
 const char *mba_class_paint(mba_kernel_class c)
 {
+    mba_assert(c <= MBA_CLASS_COPY);
     return (const char *const[]){ [MBA_CLASS_UNKNOWN] = "mem",
                                   [MBA_CLASS_TENSOR] = "tensor",
                                   [MBA_CLASS_VECTOR] = "vector",

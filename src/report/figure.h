@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* figure.h -- what a figure is, and what figures share: the runs, the kernels they show, their colours.
+/* figure.h -- the interface of a figure, and what figures share: the runs, the kernels they show, their colours.
  *
- * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them,
- * so that
- * every figure has them. To add one: a constant in a fig_*.c and a line in figures.def. */
+ * A figure is a constant struct of functions over the runs. page.c adds heading, switches, table and frame to every
+ * figure. To add one: a constant in a fig_*.c and a line in figures.def. */
 #ifndef MBA_REPORT_FIGURE_H
 #define MBA_REPORT_FIGURE_H
 
@@ -14,31 +13,31 @@
 typedef struct mba_figure {
     const char            *name, *nav, *eyebrow; /* "fig1", "Operators", "Fig. 1 · operators" */
     const char            *sub, *reading;        /* what is drawn, with units; how to read it */
-    const char            *needs;                /* what is missing where has() is false, and the line that gets it */
-    bool                   across;               /* one drawing of all runs, else one per run */
+    const char            *needs;                /* if has() is false: what is missing, and the command that adds it */
+    bool                   across;               /* one drawing for all runs (run is -1), else one per run */
     const char *const     *views;                /* names of the views, NULL at the end; NULL: one view */
     const mba_grid_column *columns;
     bool (*has)(const mba_stores *r, int run);
-    /* the result as a sentence, as far as the numbers carry it */
+    /* the result as a sentence */
     void (*heading)(mba_buf *b, const mba_stores *r, int run);
     mba_status (*numbers)(mba_grid *g, const mba_stores *r, int run);
-    /* NULL: the numbers are the figure */
+    /* NULL: the figure is a table */
     mba_status (*draw)(mba_canvas *c, double w, const mba_stores *r, int run, int view);
-    void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items, of all views; NULL: none */
+    void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items of all views; NULL: none */
 } mba_figure;
 
 extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL at the end */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
-/* stands beside a run shown as its model at another size */
+/* the run is not shown itself: it is the model of a run that is shown, at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
 bool        mba_run_is_foreign(const mba_analysis *a); /* a program that is not ours: no graph of operators */
 const char *mba_run_device(const mba_analysis *a);     /* "NVIDIA H200", else the name of the processor; "" */
 double      mba_launches_of(const mba_analysis *a);    /* of a step */
 
 /* ---- kernels ---- */
-/* Of all kernels of the runs shown the one that would give the largest part of its step if it met its floor. */
+/* Of the kernels of all shown runs, the one that would save the largest part of its step if it met its floor. */
 typedef struct mba_gain {
     const mba_run         *run;
     const mba_kernel_view *kernel;
@@ -46,25 +45,25 @@ typedef struct mba_gain {
 } mba_gain;
 const char *mba_floor_words(mba_floor f);          /* as mba_floor_name, for sentences */
 mba_gain    mba_most_to_gain(const mba_stores *r); /* kernel NULL: none has a floor */
-/* of data sheets where they are known: tensor FLOPs to a vector FLOP; NaN */
+/* tensor FLOPs per vector FLOP of the hardware, by the data sheet if known; NaN */
 double mba_hardware_ratio(const mba_analysis *a);
-/* why warps wait, for sentences ("global memory" of "long_scoreboard"; a reason we have no words for as it is) */
+/* a stall reason for sentences ("global memory" for "long_scoreboard"); unknown reasons stay as they are */
 const char *mba_stall_words(const char *reason);
 const char *mba_stall_paint(const char *reason);
-/* free(k) */
+/* Kernels chosen for a figure; the caller frees k. */
 typedef struct mba_chosen {
     const mba_kernel_view **k;
     int                     n, left_out;
     double                  left_out_s;
 } mba_chosen;
 typedef bool mba_want_fn(const mba_kernel_view *k);
-/* the longest in a step first */
+/* Chooses at most `most` kernels that `want` accepts, the longest per step first. */
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);
-int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: fewer where many runs have one each */
+int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: half of `alone` if there are many runs */
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
-/* with its number where names repeat */
+/* the name of a kernel, with its id if names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
-/* NaN where absent */
+/* NaN if absent */
 double mba_int_or_nan(int64_t v);
 
 /* ---- drawings with one row per kernel ---- */
@@ -79,10 +78,10 @@ void      mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_an
 /* ---- colours and words ---- */
 const char *mba_kind_paint(int kind);    /* "gemm", "ssm", .. of report.css */
 const char *mba_kind_long(int kind);     /* "GEMM", "normalisation", .. */
-bool        mba_kind_is_light(int kind); /* dark text on it */
+bool        mba_kind_is_light(int kind); /* needs dark text */
 const char *mba_class_paint(mba_kernel_class c);
 void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
-void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text); /* with this view alone */
+void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text); /* shown with this view only */
 void        mba_legend_mark(mba_buf *b, const char *mark, const char *text);            /* "●" */
 
 #endif

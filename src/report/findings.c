@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* findings.c -- the answers first: five cards with one number each for the questions people come with, the other cards,
- * and the claims of the study with verdicts. */
+/* findings.c -- see parts.h: the cards. Five answer the most common questions with one number each; then come the other
+ * cards, and the claims of the study with their verdicts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 /* ---- cards ---- */
 
-/* A card: a question (""), the verdict on a claim (or something the study does not say), one number, a sentence, a
- * sparkline. */
+/* A card: a question (may be ""), the verdict on a claim (claim NULL: the study does not say), one number, a sentence,
+ * a sparkline. */
 typedef struct card {
     const char *question, *claim, *unit, *figure, *link;
     double (*number)(const mba_analysis *a);
@@ -81,7 +81,7 @@ static double percent_memory(const mba_analysis *a)
 
 static void say_memory(mba_buf *b, const mba_stores *r, int run)
 {
-    static const double most = 3.5; // of the study
+    static const double most = 3.5; // FLOP/byte, the study's limit
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     const double        vector = isnan(in.least[1]) ? in.executed[1][0] : in.least[1];
     const double        both = isnan(in.least[2]) ? in.executed[2][0] : in.least[2];
@@ -145,6 +145,7 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
     const mba_status    st = mba_choose(&k, a, is_counted_ssm, 24);
     mba_buf_fail(&c->out, st);
     if (st != MBA_OK) return;
+    mba_assert(k.n <= 24);
     for (int i = 0; i < k.n; i++) v[i] = k.k[i]->counted.dram_bytes / k.k[i]->counted.time_s / 1e9;
     qsort(v, (size_t)k.n, sizeof *v, by_bandwidth);
     for (int i = 0; i < k.n; i++) mba_spark_add(&s, v[i], "ssm");
@@ -155,7 +156,7 @@ static void spark_bandwidth(mba_canvas *c, const mba_stores *r, int run)
 /* F7 */
 
 enum { READINGS = 4 };
-static const double VECTOR_BOUND = 85; // as claim F7 is judged: 89 - 92, with room for how times are taken
+static const double VECTOR_BOUND = 85; // the threshold of claim F7: 89 to 92 %, with a margin for timing
 
 static void vector_readings(const mba_analysis *a, double v[READINGS])
 {
@@ -163,7 +164,7 @@ static void vector_readings(const mba_analysis *a, double v[READINGS])
     v[0] = 100 * b.floor_a, v[1] = 100 * b.floor_b, v[2] = 100 * b.pipe_fma, v[3] = 100 * b.pipe_any;
 }
 
-/* The largest reading: whether any rule comes to the study's number. */
+/* The largest of the four readings. */
 double mba_percent_vector(const mba_analysis *a)
 {
     double v[READINGS], most = NAN;
@@ -173,7 +174,7 @@ double mba_percent_vector(const mba_analysis *a)
     return most;
 }
 
-/* What claim F7 leaves aside: memory binds kernels, too, and Fig. 7 has it in the same picture. */
+/* Adds what claim F7 ignores: memory binds kernels too, as Fig. 7 shows. */
 static void say_all_floors(mba_buf *b, const mba_analysis *a)
 {
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
@@ -213,7 +214,7 @@ static void spark_vector(mba_canvas *c, const mba_stores *r, int run)
     mba_spark_sticks(c, &k, "vector-bound share by each rule; line: the study's 89 %");
 }
 
-/* beyond the study */
+/* not in the study */
 
 static double percent_floor(const mba_analysis *a) { return mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor; }
 
@@ -246,7 +247,7 @@ static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
     free(k.k);
 }
 
-/* The five questions: these, why (why.c), what would help (help_card). */
+/* The five questions: these three, why (why.c), and what would help (help_card). */
 static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
     { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
@@ -266,7 +267,7 @@ static const mba_claim *claim_named(const mba_claim *all, const char *id)
     return NULL;
 }
 
-/* Counters saw the SSM kernels, and none of them does both: claim F7 has no object, which is not a lack of data. */
+/* True if SSM kernels were counted and none is mixed: claim F7 does not apply, although nothing is missing. */
 static bool none_is_mixed(const mba_analysis *a)
 {
     bool counted = false, mixed = false;
@@ -280,6 +281,7 @@ static bool none_is_mixed(const mba_analysis *a)
 
 static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run, const mba_claim *claims)
 {
+    mba_assert(run >= 0 && run < r->shown && k->number && k->say && k->spark);
     mba_buf         *b = &c->out;
     const mba_claim *f = claim_named(claims, k->claim);
     const bool       nothing = f && f->verdict == MBA_NOT_APPLICABLE;
@@ -303,7 +305,7 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
     mba_card_end(b, k->figure, k->link);
 }
 
-/* ---- what would help: simulated, and said so ---- */
+/* ---- what would help: SIMULATED ---- */
 
 static int simulated_model(const mba_whatif *w, const mba_analysis *a)
 {
@@ -314,6 +316,7 @@ static int simulated_model(const mba_whatif *w, const mba_analysis *a)
 
 static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *best)
 {
+    mba_assert(m >= 0 && m < w->nmodels && best->axis < w->ncurves);
     const double      ms = w->model[m].base.of[MBA_WI_STEP].ms;
     const mba_doubled ssm = mba_wi_doubled(w, m, MBA_WI_SSM);
     mba_buf_add(b,
@@ -372,12 +375,14 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
 
 static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
+    int all = 0;
     mba_buf_put(b, "<div class=\"find tally\"><b>The eleven claims of the study</b><ul>");
     for (int v = 0; v < MBA_VERDICTS; v++) {
         const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN,
                                                   MBA_NOT_APPLICABLE };
         int               n = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) n += claims[i].verdict == order[v];
+        all += n;
         if (!n && order[v] == MBA_NOT_APPLICABLE) continue;
         mba_buf_add(b, "<li><span class=\"chip %s\">%s</span> <b>%d</b>", mba_verdict_name(order[v]),
                     mba_verdict_name(order[v]), n);
@@ -385,6 +390,7 @@ static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
             if (claims[i].verdict == order[v]) mba_buf_add(b, " %s", claims[i].id);
         mba_buf_put(b, "</li>");
     }
+    mba_assert(all == MBA_CLAIMS); // every claim has one verdict
     mba_buf_put(b, "</ul>");
     if (!strcmp(a->device, "cpu")) mba_buf_put(b, "<p>They are about GPUs: a store of one judges them.</p>");
     mba_buf_put(b, "<div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
@@ -433,7 +439,7 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim c[MBA_CLAIMS];
-        bool      lacking = false; // a claim needs something
+        bool      lacking = false; // some claim needs more data
         mba_claims_judge(r->run[i].a, c);
         for (int k = 0; k < MBA_CLAIMS; k++) lacking |= *c[k].needs != 0;
         mba_run_open(b, r, i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grid.c -- see grid.h. */
+/* grid.c -- see grid.h: collects cells, and writes them as HTML and CSV. */
 #include "report/grid.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@ void mba_grid_begin(mba_grid *g, const mba_grid_column *columns)
 {
     *g = (mba_grid){ .column = columns };
     while (columns[g->ncolumns].key) g->ncolumns++;
+    mba_assert(g->ncolumns > 0);
 }
 
 void mba_grid_end(mba_grid *g)
@@ -34,6 +35,7 @@ static void add(mba_grid *g, mba_grid_cell cell)
         }
         g->cell = all, g->room = room;
     }
+    mba_debug_assert(g->n < g->room);
     g->cell[g->n++] = cell;
 }
 

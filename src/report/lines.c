@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lines.c -- see lines.h. */
+/* lines.c -- see lines.h: looks and legends, axes, lines with their marks. */
 #include "report/lines.h"
 
 #include <math.h>
@@ -9,10 +9,19 @@ enum { LOOKS = 8, TICKS_MAX = 32 };
 static const char *const paints[LOOKS] = { "msg", "ssm", "gemm", "norm", "red", "conv", "attn", "mem" };
 static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE,
                                            MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE };
-static const double      WIDE_RANGE = 12; // of values: from here on their axis is logarithmic
+static const double      WIDE_RANGE = 12; // largest / smallest value above which the axis is logarithmic
 
-const char *mba_look_paint(int look) { return paints[look % LOOKS]; }
-mba_shape   mba_look_shape(int look) { return shapes[look % LOOKS]; }
+const char *mba_look_paint(int look)
+{
+    mba_assert(look >= 0);
+    return paints[look % LOOKS];
+}
+
+mba_shape mba_look_shape(int look)
+{
+    mba_assert(look >= 0);
+    return shapes[look % LOOKS];
+}
 
 void mba_lines_legend(mba_buf *b, const mba_line *l, int view)
 {
@@ -53,7 +62,7 @@ static void y_axis(mba_svg *s, mba_scale y, double left, double right, const cha
     mba_svg_text(s, 0, 11, "t2", 's', "%s", label);
 }
 
-/* The different values of the parameter, upwards. */
+/* The distinct values of the parameter, ascending. */
 static int values_of(const mba_lines *k, double v[TICKS_MAX])
 {
     int n = 0;
@@ -66,10 +75,11 @@ static int values_of(const mba_lines *k, double v[TICKS_MAX])
             for (int m = n++; m > at; m--) v[m] = v[m - 1];
             v[at] = x;
         }
+    mba_assert(n <= TICKS_MAX);
     return n;
 }
 
-/* A line at every value, its number where it does not touch the one before. */
+/* Draws a grid line at every value, and its number unless that would touch the previous one. */
 static void x_axis(mba_svg *s, const mba_lines *k, mba_scale x, double top, double bottom)
 {
     double    v[TICKS_MAX], taken = -1e9;
@@ -94,6 +104,7 @@ static void one_line(mba_svg *s, const mba_lines *k, const mba_line *l, mba_scal
 {
     double px[MBA_LINE_POINTS], py[MBA_LINE_POINTS];
     int    n = 0;
+    mba_assert(l->n >= 0 && l->n <= MBA_LINE_POINTS);
     for (int i = 0; i < l->n; i++) {
         if (!isfinite(l->y[i])) continue;
         px[n] = mba_at(x, l->x[i]);

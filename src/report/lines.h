@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lines.h -- a chart of lines against one parameter: what-ifs, other sizes, sensitivity. Simulated marks are hollow.
+/* lines.h -- a chart of lines over one parameter, for what-ifs, sizes and sensitivity. Simulated marks are hollow.
  *
  *     mba_line line[] = { { "mamba2", 0, true, 2, { 1, 2 }, { 10, 12 } } };
  *     mba_lines_draw(canvas, 860, &(mba_lines){ "label", "times (log)", "ms", "ms", line, 1 });
@@ -13,10 +13,10 @@ enum { MBA_LINE_POINTS = 8 };
 
 typedef struct mba_line {
     const char *name;
-    int         look; /* which colour and shape */
+    int         look; /* index of colour and shape */
     bool        simulated;
     int         n;
-    double      x[MBA_LINE_POINTS], y[MBA_LINE_POINTS]; /* x upwards; y NaN: left out */
+    double      x[MBA_LINE_POINTS], y[MBA_LINE_POINTS]; /* x ascending; y NaN: skipped */
 } mba_line;
 
 typedef struct mba_lines {
@@ -26,9 +26,9 @@ typedef struct mba_lines {
 } mba_lines;
 
 void mba_lines_draw(mba_canvas *c, double w, const mba_lines *k);
-void mba_lines_legend(mba_buf *b, const mba_line *l, int view); /* view: shown with this one alone; -1: always */
+void mba_lines_legend(mba_buf *b, const mba_line *l, int view); /* shown with this view only; -1: always */
 
-/* The colour and shape of a look: the same one in every figure of a page. */
+/* The colour and shape of a look, the same in every figure of a page. */
 const char *mba_look_paint(int look);
 mba_shape   mba_look_shape(int look);
 

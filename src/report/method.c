@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* method.c -- how the numbers were made: conventions, environment, ceilings, what watching cost, what is missing. */
+/* method.c -- see parts.h: how the numbers were measured: conventions, ceilings, the cost of profiling, notes, and the
+ * environment. */
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 
 static void table(mba_buf *b, const mba_grid *g, const char *caption)
 {
+    mba_assert(mba_grid_is_whole(g));
     mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
     mba_buf_html(b, caption);
     mba_buf_put(b, "\">");
@@ -34,7 +36,7 @@ static void environment(mba_buf *b, const mba_analysis *a)
     mba_grid_end(&g);
 }
 
-/* Rates of machines in the thousands of millions that data sheets use. */
+/* The unit in which data sheets state a rate, and the factor to it. */
 static double readable(const char *unit, const char **word)
 {
     static const struct {
@@ -73,7 +75,7 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
     return MBA_OK;
 }
 
-/* What watching a step in some way costs; nothing where it was not watched so. */
+/* Adds by how much a way of profiling changes the step time; nothing if it was not used. */
 static void add_watched(mba_buf *b, const char *how, double watched_s, double plain_s)
 {
     const double more = 100 * (watched_s / plain_s - 1);

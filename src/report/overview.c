@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* overview.c -- the first screen: what was measured, on what, the findings in a few sentences, and the picture. */
+/* overview.c -- see parts.h: the first screen: what was measured and on which machine, the findings in a few sentences,
+ * and a picture of all runs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static void hardware(mba_buf *b, const mba_analysis *a)
 
 void mba_part_top(mba_buf *b, const mba_stores *r)
 {
+    mba_assert(r->n > 0 && r->shown > 0 && r->shown <= r->n);
     const mba_analysis *a = r->run[0].a;
     const char         *date = mba_env_find(a, "run.date"), *commit = mba_env_find(a, "program.commit"),
                *precision = mba_env_find(a, "run.precision");
@@ -45,7 +47,7 @@ void mba_part_top(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<span class=\"sp\"></span><button id=\"theme\" class=\"noprint\">theme: auto</button></header>");
 }
 
-/* ---- the title and what it rests on ---- */
+/* ---- title and summary ---- */
 
 static bool one_device(const mba_stores *r)
 {
@@ -70,7 +72,7 @@ typedef struct spread {
     int    known;
 } spread;
 
-/* NaN where most of the time has no class: a share of the rest says nothing. */
+/* Percent of a class; NaN if most of the time has no class, because the shares would mean nothing. */
 static double class_part(const mba_analysis *a, int kind)
 {
     return mba_kind_s(a, MBA_OTHER) > 0.5 * a->busy_s ? NAN : 100 * mba_kind_s(a, kind) / a->busy_s;
@@ -81,7 +83,7 @@ static double ssm_part(const mba_analysis *a) { return class_part(a, MBA_SSM); }
 static double ssm_gb_s(const mba_analysis *a)
 {
     const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    return w.least ? NAN : w.mean / 1e9; // the least bytes would be a bound, not a bandwidth
+    return w.least ? NAN : w.mean / 1e9; // least bytes give a bound, not a bandwidth
 }
 static double floor_part(const mba_analysis *a) { return mba_percent_of_least(a, MBA_ALL_KERNELS); }
 
@@ -95,6 +97,7 @@ static spread spread_of(const mba_stores *r, part_fn *part)
         if (!(s.lo <= v)) s.lo = v;
         if (!(s.hi >= v)) s.hi = v;
     }
+    mba_assert(s.known == 0 || s.lo <= s.hi);
     return s;
 }
 
@@ -121,7 +124,7 @@ static void what_was_measured(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, ".");
 }
 
-/* The study's two other numbers, where counters tell them. */
+/* The study's two other numbers, if counters have them. */
 static void how_ssm_runs(mba_buf *b, const mba_stores *r)
 {
     const spread moved = spread_of(r, ssm_gb_s), vector = spread_of(r, mba_percent_vector);
@@ -177,7 +180,7 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, ".");
 }
 
-/* ---- the picture: every run as one strip of its classes ---- */
+/* ---- the picture: each run as one stacked bar of its classes ---- */
 
 static bool any_time(const mba_stores *r)
 {
@@ -203,7 +206,7 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
     }
 }
 
-/* What stands beside a strip: the step, its rate, how far from its floor. */
+/* The text beside a bar: step time, rate, percent of floor. */
 static void facts(mba_svg *s, const mba_run *run, double y)
 {
     const mba_analysis *a = run->a;
@@ -245,8 +248,8 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg_end(&s);
 }
 
-/* Three times of a step stand on a page: who reads one must know which. A foreign program is never without our
- * library. */
+/* Lists the times of a step that appear on the page, and how each was measured. An external program always has our
+ * library attached. */
 static void step_times(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* page.c -- the page: head, findings, figures with their switches and numbers, explorer, claims, method, raw data. */
+/* page.c -- builds the report page: head, findings, figures with their switches and tables, explorer, claims, method,
+ * raw data, and the JSON for the script. */
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
 
 void mba_run_open(mba_buf *b, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->shown);
     if (r->shown < 2) mba_buf_put(b, "<div>");
     else mba_buf_add(b, "<div data-run=\"%d\"%s>", run, run ? " hidden" : "");
 }
@@ -52,6 +54,7 @@ static void frame(mba_canvas *c, const mba_figure *f)
 
 static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores *r, int run)
 {
+    mba_assert(run >= -1 && run < r->n && f->across == (run < 0));
     const int place = run < 0 ? 0 : run;
     if (f->views) {
         mba_buf_add(&c->out,
@@ -86,6 +89,7 @@ static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, 
     snprintf(caption, sizeof caption, "%s, %s", f->name, run < 0 ? "all runs" : mba_run_label(r, run));
     mba_grid_begin(&g, f->columns);
     const mba_status st = f->numbers(&g, r, run);
+    mba_assert(st != MBA_OK || mba_grid_is_whole(&g));
     b->failed |= g.failed;
     if (f->draw) mba_buf_put(b, "<details class=\"dt\"><summary>Numbers of this figure</summary>");
     mba_buf_add(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"numbers of %s\">", f->name);
@@ -172,7 +176,7 @@ static void navigation(mba_buf *b, const mba_stores *r)
                    "<p class=\"key\">○ no data yet</p></nav>");
 }
 
-/* Of each run: what doubts.h knows. */
+/* The warnings of doubts.h, for each run. */
 static void doubts(mba_buf *b, const mba_stores *r)
 {
     bool any = false;
@@ -188,7 +192,7 @@ static void doubts(mba_buf *b, const mba_stores *r)
     if (any) mba_buf_put(b, "</p>");
 }
 
-/* What a reader must know before the first number. */
+/* What a reader must know before the first number: synthetic data, stores left out, warnings. */
 static void banner(mba_buf *b, const mba_stores *r)
 {
     int synthetic = 0, uncounted = 0, beside = 0, foreign = 0, empty = 0;
@@ -301,7 +305,7 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_paint(k));
     mba_buf_put(b, "],\"kinds\":[");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s\"%s\"", k ? "," : "", mba_kind_long(k));
-    mba_buf_put(b, "],\"light\":["); // dark letters on these
+    mba_buf_put(b, "],\"light\":["); // classes that need dark text
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) mba_buf_add(b, "%s%d", k ? "," : "", mba_kind_is_light(k));
     mba_buf_put(b, "],\"phase\":[");
     for (int p = 0; p < MBA_PHASES; p++) mba_buf_add(b, "%s\"%s\"", p ? "," : "", mba_phase_name(p));
@@ -331,7 +335,7 @@ void mba_page_raw(mba_buf *b) { mba_buf_put(b, raw_section); }
 
 void mba_page_end(mba_buf *b)
 {
-    mba_buf_put(b, "<script>"); // and nothing else before its end: the hash is that of the file
+    mba_buf_put(b, "<script>"); // only the file follows: the policy has its hash
     mba_buf_put(b, mba_report_js);
     mba_buf_put(b, "</script></body></html>\n");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.c -- see report.h: stores in, files out. page.c makes the page. */
+/* report.c -- see report.h: opens and names stores, and writes pages, single figures, CSV and the summary. page.c
+ * builds the page. */
 #include "report/report.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 /* ---- stores ---- */
 
-/* How many characters of a store's file name it: without folders and ending. */
+/* The file name of a store without its folders; *length: without its extension. */
 static const char *stem_of(const mba_run *run, int *length)
 {
     const char *path = mba_store_path(run->store), *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -22,7 +23,8 @@ static const char *stem_of(const mba_run *run, int *length)
     return file;
 }
 
-/* A program of others that was told to make fewer layers is not the model that its workload names. */
+/* Adds the number of layers to the label of an external program that was run with --layers: it is not the full
+ * model. */
 static void name_layers(mba_run *run)
 {
     static const char word[] = " --layers ";
@@ -33,10 +35,11 @@ static void name_layers(mba_run *run)
     if (layers > 0) snprintf(run->label + n, sizeof run->label - n, ", %d layers", layers);
 }
 
-/* Its workload, else the name of its file; with that name where the workload is not the only one of its kind. Runs with
- * sections of their own need only differ from each other. */
+/* Labels a run by its workload, else by its file; by both if another run has the same workload. Runs that are shown
+ * only need to differ from each other. */
 static void name_run(mba_stores *r, int i)
 {
+    mba_assert(i >= 0 && i < r->n && r->shown <= r->n);
     mba_run    *run = &r->run[i];
     const char *workload = run->a->workload;
     int         stem, alone = 1;
@@ -66,6 +69,7 @@ static void set_beside(mba_stores *r)
         int n = 0;
         for (int k = 0; k < r->n; k++)
             if (k != i) r->run[i].beside[n++] = r->run[k].a;
+        mba_assert(n == r->n - 1 && n <= MBA_BESIDE_MAX);
         r->run[i].a->beside = r->run[i].beside;
         r->run[i].a->nbeside = n;
     }
@@ -96,7 +100,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         set_beside(r);
         return MBA_OK;
     }
-    const mba_status closed = mba_stores_close(r); // the first story counts
+    const mba_status closed = mba_stores_close(r); // st has the first error
     (void)closed;
     return st;
 }
@@ -131,7 +135,7 @@ static mba_status figure_named(const mba_figure **out, const char *name)
                     mba_did_you_mean(&near).text);
 }
 
-/* The light value of a token, "#0072b2" of --gemm:light-dark(#0072b2,#1b78bb). */
+/* The light value of a CSS variable: "#0072b2" of --gemm:light-dark(#0072b2,#1b78bb). */
 static mba_word light_value(const char *name, size_t length)
 {
     mba_word w = { "currentColor" };
@@ -145,8 +149,8 @@ static mba_word light_value(const char *name, size_t length)
     return w;
 }
 
-/* The rules of the style sheet from one of its comments to another, with light colours in place: programs that draw SVG
- * know no variables. */
+/* Copies the rules of the style sheet between two of its comments, with variables replaced by light colours: SVG
+ * viewers do not know variables. */
 static void rules_between(mba_buf *b, const char *from, const char *to)
 {
     const char *at = strstr(mba_report_css, from), *end = strstr(mba_report_css, to);
@@ -222,6 +226,7 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         if (!f->has(r, run)) continue;
         mba_grid_begin(&g, f->columns);
         const mba_status st = f->numbers(&g, r, run);
+        mba_assert(st != MBA_OK || mba_grid_is_whole(&g));
         out->failed |= g.failed;
         if (!any) mba_grid_csv_heading(&g, out, !f->across);
         mba_grid_csv_rows(&g, out, f->across ? NULL : mba_run_label(r, run));
@@ -303,7 +308,7 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_json(out, mba_run_label(r, i));
         mba_buf_put(out, ", \"store\": ");
         const char *path = mba_store_path(r->run[i].store), *slash = strrchr(path, '/');
-        mba_buf_json(out, slash ? slash + 1 : path); // it lies beside the summary
+        mba_buf_json(out, slash ? slash + 1 : path); // the store lies beside the summary
         mba_buf_put(out, ", \"device\": ");
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.h -- one page from one or more stores: a self-contained HTML file with every figure the stores have data for.
+/* report.h -- the report: one self-contained HTML page from one or more stores, with every figure they have data for.
  *
  *     mba_stores runs;
  *     MBA_TRY(mba_stores_open(&runs, paths, n));                  // the first is the main one
  *     MBA_TRY(mba_report_write(&runs, "report.html"));
  *     MBA_TRY(mba_stores_close(&runs));
  *
- * Every number comes from scope/analysis.h; nothing here measures. The same stores give the same bytes. */
+ * All numbers come from scope/analysis.h; nothing here measures. The same stores give the same bytes. */
 #ifndef MBA_REPORT_H
 #define MBA_REPORT_H
 
@@ -22,35 +22,34 @@ typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
     char          label[384];
-    int64_t       operands, parameters, blocks; /* rows of these tables: figures ask whether there are any */
-    double        l2_bytes_s, l1_bytes_s;       /* of the file of its machine, where the run did not measure; NaN */
+    int64_t       operands, parameters, blocks; /* number of rows in these tables */
+    double        l2_bytes_s, l1_bytes_s;       /* by the machine file, if the run did not measure them; NaN */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {
-    mba_run run[MBA_RUNS_MAX];
-    /* the first `shown` have sections of their own, the others stand beside them; all */
-    int               n, shown;
-    char              left_out[256]; /* stores that were named and could not be read; "" */
-    bool              study;         /* the numbers of the study beside ours */
-    const mba_whatif *whatif;        /* what the simulator says, the caller's; NULL: nothing */
+    mba_run           run[MBA_RUNS_MAX];
+    int               n, shown;      /* the first `shown` have sections of their own; all take part in comparisons */
+    char              left_out[256]; /* stores that could not be read; "" */
+    bool              study;         /* add the numbers of the study */
+    const mba_whatif *whatif;        /* results of the simulator, owned by the caller; NULL: none */
 } mba_stores;
 
-/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on
- * failure. */
+/* Opens and analyses stores; each analysis refers to the others, for claims that need more than one. Nothing stays open
+ * on failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
 bool                mba_run_is_empty(const mba_run *run);      /* nothing was measured */
-void                mba_stores_show(mba_stores *r, int shown); /* sections of their own for so many; 0: all */
+void                mba_stores_show(mba_stores *r, int shown); /* how many get sections of their own; 0: all */
 
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
-MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path); /* whole or not at all */
+MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path); /* atomic */
 
-/* One figure alone, light colours, for papers, of the first store where it shows one; view: as its switch is called,
- * NULL: the first. */
+/* One figure as a standalone SVG in light colours; figures of one run show the first store. view: the name of its
+ * switch; NULL: the first. */
 MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view);
-/* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
+/* The numbers of a figure as CSV; figures of one run list all runs, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
-const char         *mba_report_figure_name(int i);  /* NULL behind the last */
+const char         *mba_report_figure_name(int i);  /* NULL past the last */
 const char         *mba_report_figure_title(int i); /* "Fig. 1 · operator breakdown" */
 
 /* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* svg.c -- see svg.h. */
+/* svg.c -- see svg.h: tooltips, shapes, scales and ticks, axes, and the frame for missing data. */
 #include "report/svg.h"
 
 #include <math.h>
@@ -41,6 +41,7 @@ int mba_tip(mba_canvas *c, const char *fmt, ...)
     for (int i = 0; i < c->ntips; i++)
         if (c->hash[i] == hash && !strcmp(c->tip[i], text)) return i;
     if (!more_tips(c)) return -1;
+    mba_assert(c->ntips < c->room);
     c->tip[c->ntips] = strdup(text);
     c->hash[c->ntips] = hash;
     c->out.failed |= !c->tip[c->ntips];
@@ -60,6 +61,7 @@ void mba_canvas_free(mba_canvas *c)
 
 mba_svg mba_svg_begin(mba_canvas *c, double w, double h, const char *label)
 {
+    mba_assert(w > 0 && h > 0);
     mba_svg s = { c, &c->out, w, h, w <= MBA_NARROW };
     mba_buf_add(s.out, "<svg class=\"%s walk\" viewBox=\"0 0 %.0f %.0f\" role=\"group\" aria-label=\"",
                 s.narrow ? "narrow" : "wide", w, h);
@@ -83,6 +85,7 @@ static mba_word c1(double v)
 
 static void attributes(mba_svg *s, const char *cls, const char *paint, int tip, const char *tags)
 {
+    mba_debug_assert(tip >= -1 && tip < s->c->ntips);
     if ((cls && *cls) || (paint && *paint))
         mba_buf_add(s->out, " class=\"%s%s%s\"", cls ? cls : "", cls && *cls && paint && *paint ? " " : "",
                     paint ? paint : "");
@@ -130,7 +133,7 @@ void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip)
     attributes(s, "hatched", NULL, tip, NULL);
     box(s, x, y, w, h);
     mba_buf_put(s->out, "/>");
-    // strokes, so that one SVG alone needs no pattern
+    // strokes instead of a pattern, so that a standalone SVG needs no definitions
     for (double at = x + 4; at < x + w - 1; at += 5)
         mba_buf_add(s->out, "<path class=\"hair\" d=\"M%s %sl-3 %s\"/>", c1(at).s, c1(y).s, c1(h).s);
 }
@@ -202,6 +205,7 @@ void mba_svg_mark(mba_svg *s, mba_shape shape, double x, double y, double r, con
                    [MBA_TRIANGLE] = { 3, { { 0, -1.15 }, { 1.05, .8 }, { -1.05, .8 } } },
                    [MBA_DIAMOND] = { 4, { { 0, -1.25 }, { 1.25, 0 }, { 0, 1.25 }, { -1.25, 0 } } } };
     char fill[32];
+    mba_assert(shape <= MBA_DIAMOND);
     snprintf(fill, sizeof fill, "%c-%s", hollow ? 'h' : 'f', paint);
     mba_buf_put(s->out, shape == MBA_CIRCLE ? "<circle" : "<path");
     attributes(s, fill, NULL, tip, tags);
@@ -297,7 +301,7 @@ mba_range mba_decades(mba_range r, double lo, double hi)
     return r;
 }
 
-/* Centred on its tick, but never outside of the drawing, and not where it would touch the text before it. */
+/* Draws the number of a tick, centred but inside of the drawing; skips it if it would touch the previous number. */
 static void tick_text(mba_svg *s, double x, double y, const char *text, double *taken)
 {
     const double width = MBA_LETTER * mba_characters(text);
@@ -317,7 +321,8 @@ void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *lab
 
 void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label)
 {
-    double       taken = -1e9;
+    double taken = -1e9;
+    mba_assert(n >= 0 && n <= 16);
     const double mid = (x.a + x.b) / 2, half = 3.3 * mba_characters(label),
                  at = fmax(half + 1, fmin(mid, s->w - half - 1));
     for (int i = 0; i < n; i++) {
@@ -330,7 +335,7 @@ void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double 
 
 /* ---- frames ---- */
 
-/* Words in lines of so many characters. */
+/* Draws text wrapped to lines of `characters`. */
 static void wrapped(mba_svg *s, double x, double y, int characters, const char *text)
 {
     char line[256] = "";

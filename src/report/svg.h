@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* svg.h -- the few drawing helpers the figures need. Classes and colours are those of report.css.
+/* svg.h -- the drawing helpers of all figures: marks, text, scales, axes. Classes and colours are those of report.css.
  *
  *     mba_svg s = mba_svg_begin(canvas, 860, 200, "what is drawn");
  *     const mba_scale x = mba_log(1, 1000, 236, 840);
@@ -7,18 +7,18 @@
  *     mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, 12.5), 40, 5, "ssm", false, mba_tip(canvas, "name|12.5 µs"), NULL);
  *     mba_svg_end(&s);
  *
- * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is never measured: a label is
- * drawn where MBA_LETTER x characters fit. */
+ * Every figure is drawn twice, for wide and for narrow containers; CSS shows one. Text is not measured: a label is
+ * assumed to take MBA_LETTER per character. */
 #ifndef MBA_REPORT_SVG_H
 #define MBA_REPORT_SVG_H
 
 #include "report/buf.h"
 
 enum { MBA_WIDE = 860, MBA_NARROW = 340 };
-static const double MBA_LETTER = 6.9; /* px of a letter at 12 px, with room to spare */
+static const double MBA_LETTER = 6.9; /* px per character at 12 px, with a margin */
 
-/* Texts of tooltips, once each: marks of the wide and of the narrow drawing share one. Lines are separated by |. */
-/* alone: one SVG, no tooltips */
+/* The output and the texts of tooltips, each once: the wide and the narrow drawing share them. Lines are separated by
+ * |. alone: a standalone SVG without tooltips. */
 typedef struct mba_canvas {
     mba_buf   out;
     char    **tip;
@@ -26,7 +26,7 @@ typedef struct mba_canvas {
     int       ntips, room;
     bool      alone;
 } mba_canvas;
-/* its number; -1 in a drawing alone */
+/* The index of a tooltip; -1 in a standalone SVG. */
 int  mba_tip(mba_canvas *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_canvas_free(mba_canvas *c);
 
@@ -41,18 +41,18 @@ void    mba_svg_end(mba_svg *s);
 
 void mba_svg_bar(mba_svg *s, double x, double y, double w, double h, const char *cls, const char *paint, int tip,
                  const char *tags);
-/* Many bars as one mark: their outlines first, then the path. */
+/* Many bars as one path: first collect their outlines, then draw the path. */
 void mba_svg_bar_path(mba_buf *d, double x, double y, double w, double h);
 void mba_svg_bars(mba_svg *s, const char *d, const char *paint, int tip);
 void mba_svg_hatch(mba_svg *s, double x, double y, double w, double h, int tip);
 void mba_svg_shade(mba_svg *s, double x, double y, double w, double h, const char *paint);
 void mba_svg_line(mba_svg *s, double x1, double y1, double x2, double y2, const char *cls, const char *tags);
 void mba_svg_polyline(mba_svg *s, const double *x, const double *y, int n, const char *paint);
-/* The same with a class: "faint", "bold", "dashed"; broken where y is NaN. */
+/* A polyline with a class ("faint", "bold", "dashed"), interrupted where y is NaN. */
 void mba_svg_curve(mba_svg *s, const double *x, const double *y, int n, const char *cls, const char *paint);
-/* An area that shows a tip where a pointer is over it, and nothing else. */
+/* An invisible area that shows a tooltip under the pointer. */
 void mba_svg_area(mba_svg *s, double x, double y, double w, double h, int tip);
-/* s, m, e */
+/* anchor: 's' start, 'm' middle, 'e' end */
 void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
 typedef enum mba_shape { MBA_CIRCLE, MBA_SQUARE, MBA_TRIANGLE, MBA_DIAMOND } mba_shape;
@@ -68,21 +68,21 @@ mba_scale mba_lin(double lo, double hi, double a, double b);
 mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
-double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
-int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers from the first on */
-int       mba_ticks_round(mba_scale k,
-                          double    tick[16]); /* 1, 2, 5 x decades where those are few; multiples of a round number */
-/* A logarithmic scale over whole decades around the values seen; start with { NaN, NaN }. */
+double    mba_axis_end(double v);                  /* the first tick at or above v on an axis that starts at 0 */
+int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about six round steps from the start of the scale */
+/* 1, 2, 5 x decades if there are few decades; else decades; multiples of a round number on a linear scale */
+int mba_ticks_round(mba_scale k, double tick[16]);
+/* The range of values for a logarithmic scale, extended to whole decades; start with { NaN, NaN }. */
 typedef struct mba_range {
     double lo, hi;
 } mba_range;
-void      mba_range_extend(mba_range *r, double v);       /* NaN and what is not above 0 are left out */
-mba_range mba_decades(mba_range r, double lo, double hi); /* lo, hi: where nothing was seen */
-/* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at those given. */
+void      mba_range_extend(mba_range *r, double v);       /* ignores NaN and values that are not positive */
+mba_range mba_decades(mba_range r, double lo, double hi); /* lo, hi: the result if there was no value */
+/* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at given ones. */
 void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);
 void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label);
 
-/* Axes only, "no data yet" and how to get it. */
+/* An empty frame with axis labels that says why there is no data, and how to get it. */
 void mba_svg_frame(mba_canvas *c, double w, const char *label, const char *x, const char *y, const char *why);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training.h -- one page from one or more training runs: loss, norm, rate, speed, skipped steps, samples; runs
- * compared.
+/* training.h -- the training report: one page from one or more training runs with loss, gradient norm, learning rate,
+ * speed, skipped steps and samples, compared between runs.
  *
  *     mba_trainings runs;
  *     MBA_TRY(mba_trainings_open(&runs, (const char *const[]){ "base", "wide" }, 2));      // folders of `train --out`
  *     MBA_TRY(mba_training_page_write(&runs, "report.html"));
  *     mba_trainings_close(&runs);
  *
- * Every number comes from scope/training.h. The same folders give the same bytes. */
+ * All numbers come from scope/training.h. The same folders give the same bytes. */
 #ifndef MBA_REPORT_TRAINING_H
 #define MBA_REPORT_TRAINING_H
 
@@ -16,11 +16,11 @@
 
 enum { MBA_TRAININGS_MAX = 8 }; /* as many as there are colours */
 
-/* What curves are drawn of, number by number beside the steps of the log. */
+/* The series that curves show, each with one value per step of the log. */
 typedef enum mba_series {
     MBA_BY_STEP,
     MBA_BY_UNITS,
-    MBA_BY_TIME, /* units and time in the words below */
+    MBA_BY_TIME, /* x axes; units and time are scaled as unit_words and time_words */
     MBA_OF_LOSS,
     MBA_OF_LOSS_SMOOTH,
     MBA_OF_VALID_LOSS,
@@ -36,7 +36,7 @@ typedef enum mba_series {
 typedef struct mba_training_run {
     mba_training        *t;
     mba_training_summary sum;
-    mba_name             name; /* told apart from the others */
+    mba_name             name; /* distinct among the runs */
     double              *series[MBA_SERIES];
 } mba_training_run;
 
@@ -48,17 +48,17 @@ typedef struct mba_trainings {
     char             unit_words[64], time_words[16], speed_words[64]; /* "million tokens", "hours" */
 } mba_trainings;
 
-/* Nothing is left open on failure. MBA_E_ARG where they train on different things: tokens and images. */
+/* Nothing stays open on failure. MBA_E_ARG if the runs have different units, such as tokens and images. */
 MBA_MUST mba_status mba_trainings_open(mba_trainings *r, const char *const *path, int n);
 void                mba_trainings_close(mba_trainings *r);
 
 MBA_MUST mba_status mba_training_page(mba_buf *out, const mba_trainings *r);
-MBA_MUST mba_status mba_training_page_write(const mba_trainings *r, const char *path); /* whole or not at all */
+MBA_MUST mba_status mba_training_page_write(const mba_trainings *r, const char *path); /* atomic */
 
-/* One figure alone, and its numbers: those of every step. */
+/* One figure as a standalone SVG, and its numbers for every step as CSV. */
 MBA_MUST mba_status mba_training_svg(mba_buf *out, const mba_trainings *r, const char *figure, const char *view);
 MBA_MUST mba_status mba_training_csv(mba_buf *out, const mba_trainings *r, const char *figure);
-const char         *mba_training_figure_name(int i); /* NULL behind the last */
+const char         *mba_training_figure_name(int i); /* NULL past the last */
 const char         *mba_training_figure_title(int i);
 
 #endif

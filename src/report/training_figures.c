@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training_figures.c -- see training_figures.h. */
+/* training_figures.c -- see training_figures.h: curves over the steps (loss, scores, gradient norm, learning rate,
+ * speed) and skipped steps. training_tables.c has the figures that are tables. */
 #include "report/training_figures.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 static bool always(const mba_trainings *r) { return r->n > 0; }
 
-/* Of an axis; in sentences a unit that is not known is left out. */
+/* The label of a loss axis; sentences omit an unknown unit. */
 static const char *loss_words(const mba_trainings *r) { return *r->loss_unit ? r->loss_unit : "loss"; }
 
 /* ---- curves ---- */
@@ -29,17 +30,19 @@ typedef struct drawn {
 
 static bool any_of(const mba_trainings *r, mba_series s)
 {
+    mba_assert(s < MBA_SERIES);
     for (int i = 0; i < r->n; i++)
         for (int64_t k = 0; k < r->run[i].t->n; k++)
             if (isfinite(r->run[i].series[s][k])) return true;
     return false;
 }
 
-/* The last x of all runs. */
+/* The largest x of all runs. */
 static double end_of(const mba_trainings *r, mba_series x)
 {
     double end = 0;
     for (int i = 0; i < r->n; i++) {
+        mba_assert(r->run[i].t->n > 0);
         const double last = r->run[i].series[x][r->run[i].t->n - 1];
         if (last > end) end = last;
     }
@@ -74,10 +77,11 @@ static void draw_series(mba_canvas *c, double w, const mba_trainings *r, const c
                                    .from = k->half ? end_of(r, k->x) / 2 : 0 });
 }
 
-/* ---- rows: every k-th step, and every one with a validation ---- */
+/* ---- rows: every k-th step, and every step with a validation ---- */
 
 static bool shown(const mba_training *t, int64_t i, int64_t most)
 {
+    mba_debug_assert(most > 0 && i >= 0 && i < t->n);
     const int64_t every = most < t->n ? (t->n + most - 1) / most : 1;
     return i % every == 0 || i == t->n - 1 || (!isnan(t->step[i].valid_loss) && every > 1);
 }
@@ -90,6 +94,7 @@ static void common_columns(mba_grid_column *to, const mba_trainings *r, const mb
     to[n++] = (mba_grid_column){ "units", r->unit };
     to[n++] = (mba_grid_column){ "seconds", "seconds" };
     while (more->key) to[n++] = *more++;
+    mba_assert(n < MBA_TRAINING_COLUMNS);
     to[n] = (mba_grid_column){ 0 };
 }
 
@@ -110,7 +115,7 @@ double mba_training_loss(const mba_training_run *run, bool valid)
     return valid ? run->sum.best_valid_loss : run->sum.loss;
 }
 
-/* -1: nobody but `not` has a loss. */
+/* The run with the lowest loss, except run `not`; -1: none has a loss. */
 static int lowest(const mba_trainings *r, bool valid, int not )
 {
     int best = -1;
@@ -130,6 +135,7 @@ int mba_trainings_best(const mba_trainings *r, bool *valid)
 
 static void best_words(mba_buf *b, const mba_trainings *r, int best, bool valid)
 {
+    mba_assert(best >= 0 && best < r->n);
     const int    next = lowest(r, valid, best);
     const double low = mba_training_loss(&r->run[best], valid);
     mba_buf_html(b, mba_short(r->run[best].name.s, 40).s);
@@ -284,7 +290,7 @@ static void norm_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 
 static bool has_rate(const mba_trainings *r) { return any_of(r, MBA_OF_RATE); }
 
-/* One number a run; of many runs the least and the most. */
+/* One number per run; of more than three runs, the smallest and the largest. */
 static void numbers_of_runs(mba_buf *b, const mba_trainings *r, const double *v, const char *unit)
 {
     double least = NAN, most = NAN;
@@ -416,7 +422,7 @@ static void skipped_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     }
 }
 
-/* One row a run, a mark for each skipped step; those too near to the one before share its mark. */
+/* One row per run with a mark for each skipped step; steps too close to the previous mark share it. */
 static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 {
     const double    top = 10, rh = 30, bottom = top + rh * r->n;
@@ -537,14 +543,14 @@ static const mba_training_figure fig_skipped = {
 };
 
 const mba_training_figure *const mba_training_figures[] = {
-    &mba_training_table_runs,
+    &mba_training_fig_runs,
     &fig_loss,
     &fig_scores,
     &fig_norm,
     &fig_rate,
     &fig_speed,
     &fig_skipped,
-    &mba_training_table_samples,
-    &mba_training_table_options,
+    &mba_training_fig_samples,
+    &mba_training_fig_options,
     NULL,
 };

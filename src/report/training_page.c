@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training_page.c -- see training.h: runs in, the page of them out. training_figures.c makes the figures. */
+/* training_page.c -- see training.h: opens runs, computes their series, and builds the training report.
+ * training_figures.c has the figures. */
 #include "report/training.h"
 
 #include <math.h>
@@ -13,12 +14,12 @@
 #include "report/parts.h"
 #include "report/training_figures.h"
 
-enum { ROWS_SHOWN = 100 };                // of a run, in a table of the page
-static const double SMOOTHED_PART = 0.02; // of a run
+enum { ROWS_SHOWN = 100 };                // rows per run in a table of the page
+static const double SMOOTHED_PART = 0.02; // window of smoothing, as a part of the run
 
 /* ---- runs ---- */
 
-/* The last part of the path; where two runs share it, the whole path. */
+/* Names runs by the last part of the path, or by the whole path if two runs share it. */
 static void name_runs(mba_trainings *r)
 {
     for (int i = 0; i < r->n; i++) {
@@ -28,7 +29,7 @@ static void name_runs(mba_trainings *r)
     }
 }
 
-/* The largest unit of which there are at least two. */
+/* A unit and its scale; measure_of chooses the largest unit in which the value is at least 2. */
 typedef struct measure {
     double      scale;
     const char *words;
@@ -62,7 +63,7 @@ static void choose_units(mba_trainings *r)
     snprintf(r->speed_words, sizeof r->speed_words, "%s%s/s", s.words, r->unit);
 }
 
-/* Of the steps that were taken: one that was skipped changed nothing, and its loss may be anything. */
+/* Smooths a series over steps that were not skipped: a skipped step changed nothing, and its loss may be anything. */
 static void smooth(mba_training_run *run, mba_series to, mba_series from, double window)
 {
     for (int64_t i = 0; i < run->t->n; i++) run->series[to][i] = run->t->step[i].skipped ? NAN : run->series[from][i];
@@ -72,6 +73,7 @@ static void smooth(mba_training_run *run, mba_series to, mba_series from, double
 static void fill_series(mba_training_run *run, const mba_trainings *r)
 {
     const double window = SMOOTHED_PART * (double)run->t->n;
+    mba_assert(run->t->n > 0 && r->unit_scale > 0 && r->time_scale > 0 && r->speed_scale > 0);
     for (int64_t i = 0; i < run->t->n; i++) {
         const mba_trained *s = &run->t->step[i];
         const double       v[MBA_SERIES] = { [MBA_BY_STEP] = (double)s->step,
@@ -152,7 +154,7 @@ void mba_trainings_close(mba_trainings *r)
 
 static bool fits(const mba_training_figure *f, const mba_trainings *r) { return !f->fits || f->fits(r); }
 
-/* Drawings of which nothing is to be seen are left out: the table says that it is 0. */
+/* False if the drawing would be empty: no step was skipped, and the table says 0. */
 static bool has_drawing(const mba_training_figure *f, const mba_trainings *r)
 {
     if (!f->draw || strcmp(f->name, "skipped")) return f->draw != NULL;
@@ -200,6 +202,7 @@ static void fill_grid(mba_grid *g, mba_grid_column *columns, const mba_training_
     f->columns(columns, r);
     mba_grid_begin(g, columns);
     f->numbers(g, r, most);
+    mba_assert(mba_grid_is_whole(g));
 }
 
 static void numbers(mba_buf *b, const mba_training_figure *f, const mba_trainings *r)
@@ -361,7 +364,7 @@ static bool is_synthetic(const mba_training *t) { return t->synthetic; }
 static bool is_half(const mba_training *t) { return t->half; }
 static bool is_damaged(const mba_training *t) { return t->damaged > 0; }
 
-/* What a reader must know before the first number. */
+/* What a reader must know before the first number: synthetic data, incomplete or damaged logs. */
 static void banner(mba_buf *b, const mba_trainings *r)
 {
     const struct {
@@ -387,7 +390,7 @@ static void banner(mba_buf *b, const mba_trainings *r)
     if (any) mba_buf_put(b, "</p>");
 }
 
-/* What the runs wrote down between their steps. */
+/* Notes that the runs wrote between their steps. */
 static void notes(mba_buf *b, const mba_trainings *r)
 {
     bool any = false;
@@ -425,7 +428,7 @@ static void head(mba_buf *b, const mba_trainings *r)
 
 /* ---- the page ---- */
 
-/* report.js reads kernels and events of stores, too; runs have none. */
+/* The JSON that report.js expects; training runs have no kernels and events. */
 static void data(mba_canvas *c, const mba_trainings *r)
 {
     mba_buf *b = &c->out;

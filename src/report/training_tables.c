@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training_tables.c -- the figures of the page of training runs that are tables: samples, results and options side by
- * side. */
+/* training_tables.c -- see training_figures.h: the figures of the training report that are tables: samples, the runs
+ * side by side, and their options. */
 #include "report/training_figures.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void samples_columns(mba_grid_column *to, const mba_trainings *r)
 
 static void samples_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
 {
-    enum { SHOWN = 8 }; // the first, the last, and some between
+    enum { SHOWN = 8 }; // the first, the last, and some in between
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         const int           every = most < INT64_MAX && t->nsamples > SHOWN ? (t->nsamples + SHOWN - 1) / SHOWN : 1;
@@ -60,6 +60,7 @@ static void runs_columns(mba_grid_column *to, const mba_trainings *r)
 {
     static const char *const key[MBA_TRAININGS_MAX] = { "run_1", "run_2", "run_3", "run_4",
                                                         "run_5", "run_6", "run_7", "run_8" };
+    mba_assert(r->n <= MBA_TRAININGS_MAX && r->n + 1 < MBA_TRAINING_COLUMNS);
     to[0] = (mba_grid_column){ "what", "" };
     for (int i = 0; i < r->n; i++) to[1 + i] = (mba_grid_column){ key[i], r->run[i].name.s };
     to[1 + r->n] = (mba_grid_column){ 0 };
@@ -83,13 +84,13 @@ static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
     for (int i = 0; i < r->n; i++) mba_grid_text(g, mba_training_fact_of(r->run[i].t, name));
 }
 
-/* Facts that are told by name above the options, and the folder, which no two runs share. */
+/* Facts that have rows of their own above the options, and the output folder, which always differs. */
 static bool is_told(const char *name)
 {
     return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out");
 }
 
-/* By name, once, of all runs: the runs that do not have it differ from those that do. */
+/* True if a fact is not the same in all runs; a run without it differs from one that has it. */
 static bool differs(const mba_trainings *r, const char *name)
 {
     const char *first = mba_training_fact_of(r->run[0].t, name);
@@ -187,7 +188,9 @@ static void options_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     fact_rows(g, r, false);
 }
 
-const mba_training_figure mba_training_table_runs = {
+/* ---- the figures ---- */
+
+const mba_training_figure mba_training_fig_runs = {
     .name = "runs",
     .nav = "Runs",
     .eyebrow = "Runs · results side by side",
@@ -201,7 +204,8 @@ const mba_training_figure mba_training_table_runs = {
     .columns = runs_columns,
     .numbers = runs_numbers,
 };
-const mba_training_figure mba_training_table_samples = {
+
+const mba_training_figure mba_training_fig_samples = {
     .name = "samples",
     .nav = "Samples",
     .eyebrow = "Samples · written on the way",
@@ -214,7 +218,8 @@ const mba_training_figure mba_training_table_samples = {
     .columns = samples_columns,
     .numbers = samples_numbers,
 };
-const mba_training_figure mba_training_table_options = {
+
+const mba_training_figure mba_training_fig_options = {
     .name = "options",
     .nav = "Options",
     .eyebrow = "Options · everything the folder says",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* why.c -- the card that says why SSM kernels take the time they take. The other cards say how much; this one has what
- * Fig. 6, 7 and 8 and the floors show, summed over the SSM kernels of a step by their time. */
+/* why.c -- see cards.h: the card that says why SSM kernels take their time. It summarises Fig. 6, 7 and 8 and the
+ * floors over the SSM kernels of a step, weighted by their time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { REASONS = 24, SAID = 3, UNITS = 12 };
 
 /* ---- what warps wait for ---- */
 
-/* Shares of the stalled warps by reason, kernels weighted by their time, the largest first. */
+/* Shares of stalled warps by reason, averaged over kernels with their time as weight, the largest first. */
 typedef struct waits {
     char   name[REASONS][48];
     double part[REASONS];
@@ -21,6 +21,7 @@ typedef struct waits {
 static void add_wait(waits *w, const mba_stall *s, double part)
 {
     int i = 0;
+    mba_assert(w->n >= 0 && w->n <= REASONS);
     while (i < w->n && (strlen(w->name[i]) != (size_t)s->length || strncmp(w->name[i], s->name, (size_t)s->length)))
         i++;
     if (i == REASONS || s->length >= (int)sizeof w->name[0]) return;
@@ -66,7 +67,7 @@ static waits waits_of(const mba_analysis *a)
 
 /* ---- which unit is busiest, how much vector work ---- */
 
-/* The unit that is the busiest one for most of the time, and for how much of the time that was counted; NULL. */
+/* The unit that is the busiest for the largest part of the counted time, and that part; NULL: not counted. */
 typedef struct busiest {
     const char *unit;
     double      part;
@@ -89,10 +90,11 @@ static busiest busiest_of(const mba_analysis *a)
     }
     for (int i = 1; i < n; i++)
         if (s[i] > s[top]) top = i;
+    mba_assert(n <= UNITS);
     return n ? (busiest){ unit[top], s[top] / all } : (busiest){ NULL, NAN };
 }
 
-/* Tensor FLOPs to a vector FLOP of the mixed SSM kernels of a step, by issue slots (rule b); NaN: there is none. */
+/* Tensor FLOPs per vector FLOP of the mixed SSM kernels of a step, by issue slots (rule b); NaN: no such kernels. */
 static double ratio_of(const mba_analysis *a)
 {
     double tensor = 0, vector = 0;

@@ -9,7 +9,11 @@
 
 /* ---- names ---- */
 
-const char *mba_breakdown_kind_name(int kind) { return kind < MBA_KINDS ? mba_kind_name((mba_kind)kind) : "other"; }
+const char *mba_breakdown_kind_name(int kind)
+{
+    mba_assert(kind >= 0 && kind < MBA_BREAKDOWN_KINDS);
+    return kind < MBA_KINDS ? mba_kind_name((mba_kind)kind) : "other";
+}
 
 static int kind_of(const char *name)
 {
@@ -18,11 +22,21 @@ static int kind_of(const char *name)
     return MBA_OTHER;
 }
 
-const char *mba_phase_name(int phase) { return (const char *const[]){ "forward", "backward", "update", "-" }[phase]; }
-const char *mba_floor_name(mba_floor f) { return (const char *const[]){ "memory", "tensor", "vector", "special" }[f]; }
+const char *mba_phase_name(int phase)
+{
+    mba_assert(phase >= 0 && phase < MBA_PHASES);
+    return (const char *const[]){ "forward", "backward", "update", "-" }[phase];
+}
+
+const char *mba_floor_name(mba_floor f)
+{
+    mba_assert(f < MBA_FLOORS);
+    return (const char *const[]){ "memory", "tensor", "vector", "special" }[f];
+}
 
 const char *mba_kernel_class_name(mba_kernel_class c)
 {
+    mba_assert(c <= MBA_CLASS_COPY);
     return (const char *const[]){ "-", "tensor", "vector", "mixed", "copy" }[c];
 }
 
@@ -90,10 +104,11 @@ double mba__median(double *v, int64_t n)
 
 double mba__quartile_distance(double *sorted, int64_t n)
 {
+    mba_debug_assert(n < 2 || !(sorted[n - 1] < sorted[0]));
     return n < 2 ? 0 : sorted[(3 * (n - 1) + 2) / 4] - sorted[(n - 1) / 4];
 }
 
-/* Of the steps that were watched this way, into v, in order; how many. */
+/* Copies the times of the steps of one mode into v, in order; returns how many. */
 static int64_t steps_of(double *v, const mba_row_step *row, int64_t n, const char *mode)
 {
     int64_t m = 0;
@@ -114,6 +129,7 @@ static void read_spread(mba_analysis *a, double *v, const mba_row_step *row, int
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         const int64_t n = steps_of(v, row, rows, modes[i].mode);
         if (n < 2) continue;
+        mba_assert(n <= rows);
         const double median = mba__median(v, n); // sorts
         a->spread = (mba_step_spread){ v[(n - 1) / 10], median, v[(n - 1) - (n - 1) / 10], n, modes[i].how };
         return;
@@ -170,7 +186,7 @@ static int by_kernel_and_metric(const void *x, const void *y)
     return metric ? metric : strcmp(or_empty(a->metric_set), or_empty(b->metric_set));
 }
 
-/* Both kernels and counters are in the order of kernels now. */
+/* Gives each kernel its range of the counters: both are sorted by kernel. */
 static void deal_counters(mba_analysis *a)
 {
     int64_t at = 0;
@@ -179,6 +195,7 @@ static void deal_counters(mba_analysis *a)
         while (at < a->ncounters && a->counter[at].kernel < a->kernel[k].row->id) at++;
         a->kernel[k].counter = a->counter + at;
         while (at < a->ncounters && a->counter[at].kernel == a->kernel[k].row->id) at++, a->kernel[k].ncounters++;
+        mba_debug_assert(at <= a->ncounters);
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* analysis.h -- what a store says: every quantity of the tables and figures, each under its named convention.
+/* analysis.h -- derives every quantity of the tables and figures from the rows of a store, each under a named
+ * convention.
  *
  *     mba_analysis *a;
  *     MBA_TRY(mba_analysis_create(&a, store));                  // the store must outlive it
@@ -7,11 +8,11 @@
  *     printf("%s %g us\n", k->row->name, 1e6 * k->median_s);
  *     mba_analysis_destroy(a);
  *
- * Plain C over rows: no GPU, no CUDA. NaN is "not measured", never 0. Conventions (docs/store.md, "How it is read"):
- *   - an FMA is 2 FLOPs; tensor, vector (FP32, packed half) and special functions are separate;
- *   - least: what any implementation must do (the graph's cost); executed: what counters saw;
- *   - vector work by two rules: (a) arithmetic FLOPs, (b) issue slots of the lanes x 2;
- *   - percent of floor uses the time of the timeline, utilisation that of the counter run. */
+ * Plain C over rows: no GPU, no CUDA. NaN means "not measured", never 0. Conventions (docs/store.md, "How it is read"):
+ *   - an FMA is 2 FLOPs; tensor, vector (FP32, packed half) and special functions are counted separately;
+ *   - least: what any implementation must do (the graph's cost); executed: what hardware counters saw;
+ *   - vector work is counted by two rules: (a) arithmetic FLOPs, (b) issue slots of the lanes x 2;
+ *   - percent of floor uses the times of the timeline, utilisation those of the counter run. */
 #ifndef MBA_ANALYSIS_H
 #define MBA_ANALYSIS_H
 
@@ -20,23 +21,23 @@
 
 /* forward, backward, update, not known */
 enum { MBA_PHASES = 4, MBA_OTHER = MBA_KINDS, MBA_BREAKDOWN_KINDS = MBA_KINDS + 1 };
-enum { MBA_STEPS_MAX = 4096 }; /* steps of a timeline that are told apart */
+enum { MBA_STEPS_MAX = 4096 }; /* steps of a timeline; more is an error */
 
 /* The four floors: the least time by each resource. */
 typedef enum mba_floor { MBA_BY_MEMORY, MBA_BY_TENSOR, MBA_BY_VECTOR, MBA_BY_SPECIAL, MBA_FLOORS } mba_floor;
 
-/* Work of one launch; bytes are those of DRAM unless said otherwise. The least vector work of a planned launch is work
- * of the FMA lanes (mba_counted.lane_flops), for a lane takes as long for an add as for an FMA. */
+/* Work of one launch; bytes are DRAM bytes unless said otherwise. The least vector work of a planned launch is counted
+ * as mba_counted.lane_flops is, because a lane takes as long for an add as for an FMA. */
 typedef struct mba_work_counts {
     double tensor_flops, vector_flops, special_ops, bytes;
 } mba_work_counts;
 
-/* What counters saw of one launch. */
+/* Hardware counters of one launch. */
 typedef struct mba_counted {
     double time_s, clock_hz, sm_cycles;    /* sm_cycles: active, mean over SMs */
     double dram_bytes, l2_bytes, l1_bytes; /* l1: through the L1/shared data path */
     double tensor_flops, fp32_flops, half_flops, special_ops, lane_slots;
-    /* the same instructions as work of the FMA lanes: 2 an instruction, 4 a packed one, though an add is one FLOP */
+    /* the same instructions in time of the FMA lanes: 2 per instruction, 4 per packed one, though an add is one FLOP */
     double      lane_flops;
     double      dram_pct, l1_pct, tensor_pct, fma_pct, alu_pct, xu_pct, issue_pct;
     double      l1_hit_pct, l2_hit_pct, occupancy_pct, sectors_per_load, sectors_per_store;
@@ -59,19 +60,19 @@ typedef struct mba_kernel_view {
     const mba_row_counter *counter;
     int64_t                ncounters;                     /* sorted by metric */
     int                    kind;                          /* MBA_GEMM .., or MBA_OTHER */
-    int64_t                launches;                      /* on the whole timeline */
+    int64_t                launches;                      /* in the whole timeline */
     double                 per_step, step_s;              /* launches and time of one step */
-    double                 median_s, p10_s, p90_s, gap_s; /* of one launch; gap_s: mean idle time in front of it */
-    mba_work_counts        least;                         /* of one launch; NaN in foreign programs */
+    double                 median_s, p10_s, p90_s, gap_s; /* of one launch; gap_s: mean idle time before it */
+    mba_work_counts        least;                         /* of one launch; NaN in external programs */
     mba_counted            counted;
     double                 floor_s[MBA_FLOORS], least_s; /* least_s: the floor */
     mba_floor              bound;                        /* by its floor */
-    bool                   from_counters; /* the floor is of executed work, because the least is not known */
-    /* the unit with the highest utilisation, and how high; NULL: no counters */
+    bool                   from_counters; /* the floor is that of executed work; least work is not known */
+    /* the unit with the highest utilisation, and that utilisation; NULL: no counters */
     const char      *busiest;
     double           busiest_pct;
     mba_kernel_class cls;
-    bool             cls_counted;      /* proved by counters; else by plan, rule or least work */
+    bool             cls_counted;      /* by counters; else by plan, rule or least work */
     double           ratio_a, ratio_b; /* tensor : vector FLOPs by rules (a) and (b); NaN without both */
 } mba_kernel_view;
 
@@ -90,8 +91,9 @@ typedef struct mba_rates {
     double dram, l2, l1, tensor, fma, special;
 } mba_rates;
 
-/* Steps that nobody recorded (of another program: with our library in it; else those of the timeline): 10th percentile,
- * median, 90th. Of fewer than 11 steps the shortest and the longest. how: which they are. NaN: fewer than two. */
+/* 10th percentile, median and 90th percentile of plain steps; of an external program, of steps with our library
+ * attached; without those, of kernel-traced steps. With fewer than 11 steps, shortest and longest. how: which steps
+ * they are. NaN: fewer than two. */
 typedef struct mba_step_spread {
     double      low_s, median_s, high_s;
     int64_t     n;
@@ -99,20 +101,20 @@ typedef struct mba_step_spread {
 } mba_step_spread;
 
 typedef struct mba_analysis {
-    mba_store  *store;
-    const char *workload, *device, *unit;   /* "" where the sheet does not say */
-    const char *parameters, *batch;         /* values it learns, shape of a batch, as Table I words them; "" */
-    int64_t     steps;                      /* of the timeline */
-    bool        steps_found, whole_program; /* of a foreign program without ranges: a loop was found, or is all one */
-    double      sms, l2_bytes;
-    mba_rates   best, measured, sheet;
-    double      plain_s, plain_spread_s, timeline_s, units; /* of a step, medians */
+    mba_store      *store;
+    const char     *workload, *device, *unit;   /* "" if the sheet does not say */
+    const char     *parameters, *batch;         /* parameter count and batch shape, as printed in Table I; "" */
+    int64_t         steps;                      /* of the timeline */
+    bool            steps_found, whole_program; /* external program without ranges: steps by a repeated loop; none */
+    double          sms, l2_bytes;
+    mba_rates       best, measured, sheet;
+    double          plain_s, plain_spread_s, timeline_s, units; /* of a step, medians */
     mba_step_spread spread;
-    /* recorded as a whole: by the host's clock, and the record; what a record of a kernel costs; NaN: not measured */
+    /* graph-traced steps: by the host's clock, and by the record; what tracing one kernel costs; NaN: not measured */
     double whole_s, record_s, record_cost_s;
-    double queued_s, records; /* unwatched, one behind the other; records of a step in the timeline */
-    double attached_s;        /* of a foreign program: our library in it, nothing recorded */
-    /* of a step of the timeline; idle_s is less what records cost, idle_seen_s as they have it */
+    double queued_s, records; /* plain, queued back to back; records per step of the timeline */
+    double attached_s;        /* external program: our library attached, nothing recorded */
+    /* of a step of the timeline; idle_s is without the cost of tracing, idle_seen_s with it */
     double              busy_s, idle_s, idle_seen_s;
     mba_kernel_view    *kernel;
     int64_t             nkernels;
@@ -121,7 +123,7 @@ typedef struct mba_analysis {
     /* of a step */
     double time_s[MBA_BREAKDOWN_KINDS][MBA_PHASES], launches[MBA_BREAKDOWN_KINDS][MBA_PHASES];
     double floor_s[MBA_BREAKDOWN_KINDS][MBA_PHASES];
-    /* rows, for who wants more */
+    /* the rows themselves */
     mba_row_node               *node;
     int64_t                     nnodes;
     mba_row_launch             *launch;
@@ -149,7 +151,7 @@ double      mba_env_value(const mba_analysis *a, const char *key);           /* 
 const char *mba_env_unit(const mba_analysis *a, const char *key);            /* its unit; "" */
 double      mba_counter_value(const mba_kernel_view *k, const char *metric); /* NaN */
 
-/* Why the warps of a kernel wait: warps per issue by reason, the largest first. The names are lent, of `length`
+/* Stall reasons of a kernel: stalled warps per issue, the largest first. Names point into the rows and have `length`
  * characters. */
 typedef struct mba_stall {
     const char *name;
@@ -193,7 +195,8 @@ typedef struct mba_bandwidth {
 } mba_bandwidth;
 mba_bandwidth mba_bandwidth_of(const mba_analysis *a, mba_group_of g);
 
-/* Part of the time of mixed kernels that belongs to vector-bound ones, 0 .. 1, by each reading. NaN: not measured. */
+/* Vector-bound share: the part, 0 to 1, of the time of mixed kernels that is spent in vector-bound ones, by each of
+ * four counting rules. NaN: not measured. */
 typedef struct mba_vector_bound {
     double floor_a, floor_b;   /* vector floor above tensor floor, rules (a) and (b) */
     double pipe_fma, pipe_any; /* FMA pipe (or the busiest of FMA, ALU, XU) busier than the tensor pipe */
@@ -201,8 +204,8 @@ typedef struct mba_vector_bound {
 } mba_vector_bound;
 mba_vector_bound mba_vector_bound_of(const mba_analysis *a, mba_group_of g);
 
-/* Part of the group's time in kernels whose floor is by each resource, and the floor of all over the time of all.
- * executed: for some of it the least work is not known (a foreign program), and the floor is of what ran. */
+/* Part of the group's time in kernels bound by each resource, and the sum of floors over the sum of times. executed:
+ * the least work of some kernels is not known (external program), so their floor is that of executed work. */
 typedef struct mba_bounds {
     double share[MBA_FLOORS], percent_of_floor, time_s;
     bool   executed;

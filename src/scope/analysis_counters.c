@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* analysis_counters.c -- from metrics to quantities of a kernel: executed work, utilisation, class, floors, labels. */
+/* analysis_counters.c -- see analysis.h: turns the raw metrics of a kernel into executed work, utilisation, floors,
+ * class and labels. A metric that is missing gives NaN, and NaN propagates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum { CACHE_LINE_BYTES = 64, WAVEFRONT_BYTES = 128, SECTOR_BYTES = 32, WARP = 3
 
 static const char *metric_of(const mba_row_counter *c) { return c->metric ? c->metric : ""; }
 
-/* In two sets, the first by name. */
+/* By binary search. If a metric is in two counter sets, the first set by name wins. */
 double mba_counter_value(const mba_kernel_view *k, const char *metric)
 {
     int64_t lo = 0, hi = k->ncounters;
@@ -32,7 +33,7 @@ static double sass(const mba_kernel_view *k, const char *op)
 
 static double first_known(double x, double y) { return isnan(x) ? y : x; }
 
-/* Exact counters of the tensor path, one per type of operand; the splits by instruction would count twice. */
+/* Sums the counters of the tensor path, one per operand type; the counters per instruction would count twice. */
 static double tensor_flops(const mba_kernel_view *k)
 {
     static const char prefix[] = "sm__ops_path_tensor_src_";
@@ -40,7 +41,7 @@ static double tensor_flops(const mba_kernel_view *k)
     double            sum = NAN;
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char *name = metric_of(&k->counter[i]);
-        // the last: in two sets
+        // a name that repeats is the same metric in another set
         if (strncmp(name, prefix, sizeof prefix - 1) || isnan(k->counter[i].value) || !strcmp(name, last)) continue;
         sum = (isnan(sum) ? 0 : sum) + k->counter[i].value;
         last = name;
@@ -52,15 +53,17 @@ int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room)
 {
     static const char before[] = "smsp__average_warps_issue_stalled_", after[] = "_per_issue_active.ratio";
     int               n = 0;
+    mba_assert(room > 0);
     for (int64_t i = 0; i < k->ncounters; i++) {
         const char  *name = metric_of(&k->counter[i]), *end = strstr(name, after);
         const double v = k->counter[i].value;
         if (strncmp(name, before, sizeof before - 1) || !end || isnan(v)) continue;
-        if (strstr(name, "selected")) continue; // has issued, or could have
+        if (strstr(name, "selected")) continue; // not a stall: the warp issued, or could have
         int at = n;
         while (at > 0 && out[at - 1].warps < v) at--;
         if (at >= room) continue;
         if (n < room) n++;
+        mba_debug_assert(at < n && n <= room);
         memmove(out + at + 1, out + at, (size_t)(n - 1 - at) * sizeof *out);
         name += sizeof before - 1;
         out[at] = (mba_stall){ name, (int)(end - name), v };
@@ -129,7 +132,7 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
                           / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
     c->sectors_per_store = mba_counter_value(k, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum")
                            / mba_counter_value(k, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum");
-    // 128 FMA, 64 ALU and 16 special lanes an SM: 4, 2 and 1/2 warps a cycle
+    // An SM has 128 FMA, 64 ALU and 16 special-function lanes: 4, 2 and 1/2 warps per cycle.
     c->lane_slots = WARP * c->sm_cycles * a->sms * 0.01 * (4 * c->fma_pct + 2 * c->alu_pct + 0.5 * c->xu_pct);
     c->blocks = mba_counter_value(k, "sm__ctas_launched.sum");
     c->block_s = block_lifetime(k, c);
@@ -141,7 +144,7 @@ void mba__analysis_counted(const mba_analysis *a, mba_kernel_view *k)
 double mba__floors(const mba_analysis *a, const mba_work_counts *w, double by[MBA_FLOORS], mba_floor *bound)
 {
     const mba_rates *r = &a->best;
-    // a CPU: products run on the FMA lanes, exp after them
+    // A CPU has no tensor units: matrix products, vector work and special functions use the same lanes in sequence.
     const bool one_kind_of_lane = isnan(r->tensor);
     by[MBA_BY_MEMORY] = w->bytes / r->dram;
     by[MBA_BY_TENSOR] = w->tensor_flops / (one_kind_of_lane ? r->fma : r->tensor);
@@ -171,8 +174,9 @@ static mba_kernel_class class_named(const char *name)
     return MBA_CLASS_UNKNOWN;
 }
 
-/* Every product has an epilogue, so "tensor only" needs a line: where the FMA pipe is at least half as busy as the
- * tensor pipe, or, without pipes, where vector FLOPs would take a tenth of the tensor time at 16 : 1. */
+/* Every GEMM has an epilogue, so "tensor only" needs a threshold. A kernel is mixed if its FMA pipe is at least half as
+ * busy as its tensor pipe; without those counters, if its vector FLOPs would take a tenth of the tensor time at 16 : 1.
+ */
 static const double BUSY_SHARE = 0.5, WORK_SHARE = 0.1, HARDWARE_RATIO = 16;
 
 static mba_kernel_class class_of(double tensor, double vector, double tensor_pct, double fma_pct)
@@ -221,12 +225,13 @@ void mba__analysis_label(const mba_analysis *a, mba_kernel_view *k)
     k->from_counters = isnan(w.bytes) && !isnan(c->dram_bytes);
     if (k->from_counters)
         w = (mba_work_counts){ c->tensor_flops, c->fp32_flops + c->half_flops, c->special_ops, c->dram_bytes };
-    if (k->from_counters) { // a resource that was not counted sets no floor
+    if (k->from_counters) { // a resource without a counter sets no floor
         if (isnan(w.tensor_flops)) w.tensor_flops = 0;
         if (isnan(w.vector_flops)) w.vector_flops = 0;
         if (isnan(w.special_ops)) w.special_ops = 0;
     }
     k->least_s = mba__floors(a, &w, k->floor_s, &k->bound);
+    mba_assert(k->bound < MBA_FLOORS);
     classify(k);
     find_busiest(k, a);
     const double vector = c->fp32_flops + c->half_flops;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* analysis_events.c -- the timeline, read three times in bounded memory: sums, medians, gaps. */
+/* analysis_events.c -- see analysis_parts.h: reads the timeline of a store four times, in bounded memory: the number of
+ * steps, then sums, medians and gaps. mba_timeline_of gives the events of one step. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +13,12 @@ typedef struct reading {
     mba_analysis *a;
     int64_t       steps;                    /* 1 + the highest seen */
     int64_t       recorded;                 /* events of captured graphs */
-    int64_t      *launches_of, *kernels_of; /* per node: launches of its plan; kernels on the whole timeline */
+    int64_t      *launches_of, *kernels_of; /* per node: launches of its plan; kernels in the whole timeline */
     bool         *more;                     /* per node: more kernels in a step than launches */
     mba_extras   *extras;
-    int64_t       works[STREAMS_MAX]; /* streams that kernels run on; of more than that the rest counts as such */
+    int64_t       works[STREAMS_MAX]; /* streams that run kernels; if the table is full, every stream counts as one */
     int           nworks;
-    int64_t       at, kernel;        /* medians: place in the run of one kernel */
+    int64_t       at, kernel;        /* medians: index among the launches of one kernel */
     int64_t       stream, step, end; /* gaps */
     double        gaps, seen;
 } reading;
@@ -48,10 +49,10 @@ static int phase_of(const mba_row_event *e, const mba_row_node *n, const mba_ker
     return MBA_PHASES - 1;
 }
 
-/* Not known counts as the first. */
+/* An event without a step belongs to the first. */
 static int64_t step_of(const mba_row_event *e) { return e->step < 0 ? 0 : e->step; }
 
-/* Where steps were found, what lies before, between and behind them is none of their time. */
+/* If steps were found in an external program, events outside of them do not count. */
 static bool is_outside(const mba_analysis *a, const mba_row_event *e)
 {
     return a->steps_found && e->step == MBA_ABSENT;
@@ -69,7 +70,7 @@ static mba_status sound(const mba_analysis *a, const mba_row_event *e)
                     mba_store_path(a->store), MBA_STEPS_MAX - 1);
 }
 
-/* ---- first reading: how many steps ---- */
+/* ---- first reading: the number of steps ---- */
 
 static bool has_kernels(const reading *r, int64_t stream)
 {
@@ -78,7 +79,8 @@ static bool has_kernels(const reading *r, int64_t stream)
     return r->nworks == STREAMS_MAX;
 }
 
-/* A copy on a stream of its own, as that of the next batch: it delays nobody and is no part of the step's time. */
+/* A copy on a stream without kernels, such as that of the next batch. It overlaps with kernels and is not part of the
+ * step's time. */
 static bool is_beside(const reading *r, const mba_row_event *e)
 {
     return e->kernel == MBA_ABSENT && e->what && !strcmp(e->what, "copy") && r->nworks && !has_kernels(r, e->stream);
@@ -105,14 +107,15 @@ static mba_work_counts times(mba_work_counts w, double part)
     return (mba_work_counts){ part * w.tensor_flops, part * w.vector_flops, part * w.special_ops, part * w.bytes };
 }
 
-/* The least work of a kernel as planned: of its node where the plan has one launch, else of the launch as planned; of a
- * ragged batch the part that is real. A library may run more kernels than the plan knows: those that are none of its
- * launches have no work (analysis_extra.c; where that cannot tell, the first have it). */
+/* The least work of an event by its plan: that of the node if the plan has one launch, else that of the launch; of a
+ * ragged batch, the filled part. A library may run more kernels than the plan has launches; those that match none have
+ * no work (analysis_extra.c; if it cannot tell, the first kernels have it). */
 static mba_work_counts least_of(const reading *r, const mba_row_event *e, const mba_row_node *n)
 {
     const mba_row_launch *l = launch_of(r->a, e->launch);
     const mba_work_counts unknown = { NAN, NAN, NAN, NAN }, none = { 0, 0, 0, 0 };
     if (!n || e->kernel == MBA_ABSENT) return unknown;
+    mba_debug_assert(n >= r->a->node && n - r->a->node < r->a->nnodes);
     const int64_t planned = r->launches_of[n - r->a->node];
     const double  part = isnan(n->filled) ? 1 : n->filled;
     mba__extras_find(r->extras, n - r->a->node, e->kernel, &l);
@@ -131,9 +134,9 @@ static void at_most(double *least, double counted)
     if (counted < *least) *least = counted;
 }
 
-/* What a kernel did without cannot have been needed: plans count integer operations and conversions with those of the
- * FMA lanes, and work that data lets a kernel leave out. A product without tensor instructions ran on the FMA lanes.
- * Bytes stay: what DRAM did not give, L2 did. */
+/* Limits the planned work to the executed work. Plans count integer operations and conversions as work of the FMA
+ * lanes, and work that a kernel may skip because of its data. A matrix product without tensor instructions ran on the
+ * FMA lanes. Bytes stay: L2 may have served what DRAM did not. */
 static mba_work_counts no_more_than_counted(mba_work_counts w, const mba_kernel_view *k)
 {
     if (!k) return w;
@@ -150,7 +153,7 @@ static mba_operator_view *operator_of(reading *r, const char *op, int kind, int 
     mba_analysis *a = r->a;
     for (int i = 0; i < a->nops; i++)
         if (a->op[i]->phase == phase && a->op[i]->kind == kind && !strcmp(a->op[i]->op, op)) return a->op[i];
-    if (a->nops == OPS_MAX) return a->op[OPS_MAX - 1]; // a hostile file; the last takes the rest
+    if (a->nops == OPS_MAX) return a->op[OPS_MAX - 1]; // a hostile file; the last entry takes the rest
     mba_operator_view *o = calloc(1, sizeof *o + (size_t)r->steps * sizeof(double));
     if (!o) return NULL;
     o->op = op, o->kind = kind, o->phase = phase;
@@ -178,7 +181,8 @@ static mba_status see_time(void *ctx, const void *row)
     double                by[MBA_FLOORS];
     mba_floor             bound;
     if (is_outside(a, e)) return MBA_OK;
-    if (step_of(e) >= r->steps) return MBA_OK; // written since the first reading: a profile that still runs
+    if (step_of(e) >= r->steps) return MBA_OK; // added since the first reading, by a profile that still runs
+    mba_debug_assert(kind >= 0 && kind < MBA_BREAKDOWN_KINDS && phase >= 0 && phase < MBA_PHASES);
     const double       floor_s = mba__floors(a, &least, by, &bound);
     const bool         beside = is_beside(r, e);
     mba_operator_view *o = operator_of(r, beside ? "copy beside the step" : operator_name(e, n, k), kind, phase);
@@ -207,8 +211,10 @@ static int longest_first(const void *x, const void *y)
     return (a->median_s < b->median_s) - (a->median_s > b->median_s);
 }
 
+/* Turns sums over the timeline into values per step and per launch. */
 static mba_status finish_sums(reading *r)
 {
+    mba_assert(r->steps >= 0 && r->steps <= MBA_STEPS_MAX);
     mba_analysis *a = r->a;
     const double  steps = r->steps > 0 ? (double)r->steps : 1;
     double       *v = calloc((size_t)r->steps + 1, sizeof *v);
@@ -229,6 +235,10 @@ static mba_status finish_sums(reading *r)
             a->floor_s[k][p] /= steps;
         }
     a->busy_s /= steps;
+    double classes_s = 0;
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        for (int p = 0; p < MBA_PHASES; p++) classes_s += a->time_s[k][p];
+    mba_assert(fabs(classes_s - a->busy_s) <= 1e-6 * a->busy_s); // every event is in one class
     for (int64_t i = 0; i < a->nkernels; i++) {
         mba_kernel_view *k = &a->kernel[i];
         const double     n = k->launches > 0 ? (double)k->launches : NAN;
@@ -241,7 +251,7 @@ static mba_status finish_sums(reading *r)
     return MBA_OK;
 }
 
-/* ---- third reading: medians; fourth: gaps ---- */
+/* ---- third reading: medians; fourth reading: gaps ---- */
 
 static mba_status see_duration(void *ctx, const void *row)
 {
@@ -259,7 +269,7 @@ static mba_status see_duration(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* A record delays what follows it: a gap is what is left without that. Only kernels of a graph were measured so. */
+/* The gap without the cost of tracing, which delays the next kernel. That cost is known only for kernels of a graph. */
 static double gap_of(const mba_analysis *a, const mba_row_event *e, double seen_s)
 {
     const double cost_s = e->graph_node == MBA_ABSENT || isnan(a->record_cost_s) ? 0 : a->record_cost_s;
@@ -286,8 +296,8 @@ static mba_status see_gap(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* The cost of a record is the difference of two passes over the number of records. In long steps clocks differ more
- * from pass to pass than that: then it is not known. */
+/* Discards the cost of a record if it is not significant: it is the difference of two passes divided by the number of
+ * records, and in long steps the clocks of two passes differ by more than that. */
 static void doubt_cost(mba_analysis *a, const reading *r)
 {
     a->records = r->steps > 0 ? (double)r->recorded / (double)r->steps : NAN;
@@ -351,7 +361,7 @@ static mba_status see_moment(void *ctx, const void *row)
     m->all = all;
     const mba_row_node    *n = node_of(m->a, e->node);
     const mba_kernel_view *k = kernel_of(m->a, e);
-    // Names must outlive the row: they are lent by the node or the kernel, or are words of ours.
+    // Names must outlive the row: they point into the node, the kernel or a constant.
     m->all[m->n++] = (mba_timeline_event){ 1e-9 * (double)e->start_ns,
                                            1e-9 * (double)e->duration_ns,
                                            k ? k - m->a->kernel : -1,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* analysis_extra.c -- which launch of its plan a kernel is, where a library started more kernels than were planned
- * (match.h). Stores have it since 16 November 2026; in older ones an event has its place among the kernels of its node,
- * and this puts it right. */
+/* analysis_extra.c -- see analysis_parts.h: maps kernels to planned launches where a library ran more kernels than the
+ * plan has (match.h). New stores contain this mapping; in stores of older versions an event has only its position among
+ * the kernels of its node, and this file corrects it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +20,9 @@ struct mba_extras {
     int64_t            *first, *count; /* per node: its entries */
     entry              *at;
     int64_t             n, room;
-    int64_t             node; /* the node under way, by number, and its kernels */
+    int64_t             node; /* index of the current node, and its kernels so far */
     int                 nstarted;
-    bool                again; /* its first kernel has come once more: small stores have one node for equal ones */
+    bool                again; /* its first kernel has repeated: small stores merge equal nodes */
     int64_t             kernel[MBA_STARTED_MAX];
     mba_started         now[MBA_STARTED_MAX];
 };
@@ -32,9 +32,10 @@ static int64_t number_of(const mba_analysis *a, int64_t id)
     return mba_store_find(MBA_ROWS_node, a->node, a->nnodes, id);
 }
 
-/* Launches of a node lie side by side, in the order of their places. */
+/* Launches of a node are neighbours, in order. */
 static void find_launches(const mba_analysis *a, int64_t node, const mba_row_launch **first, const mba_row_launch **end)
 {
+    mba_assert(node >= 0 && node < a->nnodes);
     const mba_row_launch *l = a->launch, *all = a->launch + a->nlaunches;
     while (l < all && l->node != a->node[node].id) l++;
     *first = l;
@@ -42,17 +43,19 @@ static void find_launches(const mba_analysis *a, int64_t node, const mba_row_lau
     *end = l;
 }
 
+/* Matches the kernels of the current node with its planned launches and keeps the result. */
 static mba_status finish_node(mba_extras *x)
 {
     const char           *planned[MBA_STARTED_MAX];
     const mba_row_launch *first, *end;
     int                   place[MBA_STARTED_MAX];
-    if (!x->nstarted || x->nstarted == MBA_STARTED_MAX) return MBA_OK; // none, or too many to tell
+    if (!x->nstarted || x->nstarted == MBA_STARTED_MAX) return MBA_OK; // none, or too many to match
     for (int i = 0; i < x->nstarted; i++)
         for (int j = 0; j < i; j++)
             if (x->kernel[i] == x->kernel[j]) return MBA_OK;
     find_launches(x->a, x->node, &first, &end);
     if (x->nstarted < end - first) return MBA_OK;
+    mba_assert(end - first <= MBA_STARTED_MAX);
     for (int i = 0; i < end - first; i++) planned[i] = first[i].kernel;
     mba_match_launches(place, x->now, x->nstarted, planned, (int)(end - first));
     x->first[x->node] = x->n;
@@ -66,7 +69,7 @@ static mba_status finish_node(mba_extras *x)
     return MBA_OK;
 }
 
-/* Events come by node, step and time; the first step says it for all. */
+/* Collects the kernels of each node from events sorted by node, step and time; the first step stands for all. */
 static mba_status see_started(void *ctx, const void *row)
 {
     mba_extras          *x = ctx;
@@ -112,6 +115,7 @@ mba_status mba__extras_create(mba_extras **out, const mba_analysis *a, const boo
 
 bool mba__extras_find(const mba_extras *x, int64_t node, int64_t kernel, const mba_row_launch **is)
 {
+    mba_debug_assert(!x || (node >= 0 && node < x->a->nnodes));
     for (int64_t i = 0; x && i < x->count[node]; i++)
         if (x->at[x->first[node] + i].kernel == kernel) {
             *is = x->at[x->first[node] + i].is;

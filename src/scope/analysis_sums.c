@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* analysis_sums.c -- sums and means over groups of kernels, each under its convention. */
+/* analysis_sums.c -- see analysis.h: sums and means over groups of kernels per step: arithmetic intensity, bandwidth,
+ * vector-bound share, and time by bound. */
 #include "scope/analysis.h"
 
-const char *mba_group_name(mba_group_of g) { return (const char *const[]){ "all", "ssm", "gemm" }[g]; }
+const char *mba_group_name(mba_group_of g)
+{
+    mba_assert(g < MBA_KERNEL_GROUPS);
+    return (const char *const[]){ "all", "ssm", "gemm" }[g];
+}
 
 bool mba_in_group(const mba_kernel_view *k, mba_group_of g)
 {
@@ -48,8 +53,8 @@ mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)
 
 /* ---- bandwidth ---- */
 
-/* Bytes and time of one launch: by counters with the time of their run, else the least bytes over the time of the
- * timeline. */
+/* Bytes and time of one launch: counted bytes with the time of the counter run, or least bytes with the time of the
+ * timeline. False: not known. */
 static bool launch_rate(const mba_kernel_view *k, bool least, double *bytes, double *s)
 {
     const mba_counted *c = &k->counted;
@@ -138,6 +143,7 @@ mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g)
         known += k->step_s;
         least += k->per_step * k->least_s;
         out.executed |= k->from_counters;
+        mba_assert(k->bound < MBA_FLOORS);
         out.share[k->bound] += k->step_s;
     }
     for (int f = 0; f < MBA_FLOORS; f++) out.share[f] = known > 0 ? out.share[f] / known : NAN;
@@ -145,7 +151,8 @@ mba_bounds mba_bounds_of(const mba_analysis *a, mba_group_of g)
     return out;
 }
 
-/* Work that a program need not have done makes its floor longer: no number to stand beside one of least work. */
+/* A floor of executed work includes work that was not necessary, so it cannot be compared with a floor of least
+ * work. */
 double mba_percent_of_least(const mba_analysis *a, mba_group_of g)
 {
     const mba_bounds b = mba_bounds_of(a, g);

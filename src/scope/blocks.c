@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* blocks.c -- see blocks.h: records of blocks, in two readings. */
+/* blocks.c -- see blocks.h: reads the records of blocks twice (sums, then percentiles in order of lifetime), and
+ * follows operands through a step for reuse. */
 #include "scope/blocks.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static mba_status count_block(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* In the order of lifetimes: the middle and the 95th of a hundred as they pass. */
+/* Called in order of lifetime: takes the median and the 95th percentile as they pass. */
 static mba_status place_block(void *ctx, const void *row)
 {
     reading             *r = ctx;
@@ -87,11 +88,12 @@ enum { STORAGES_MAX = 1 << 20, PAIRS_MAX = 4096 };
 typedef struct touch {
     const char *op;
     double      at;
-} touch; /* by whom, and bytes touched up to then */
+} touch; /* last operator; bytes touched in total by then */
 
 static void add_pair(mba_reuse *pair, int64_t *n, const char *from, const char *to, double bytes, bool reach)
 {
     int64_t i = 0;
+    mba_debug_assert(*n >= 0 && *n <= PAIRS_MAX);
     while (i < *n && (strcmp(pair[i].from, from) || strcmp(pair[i].to, to))) i++;
     if (i == PAIRS_MAX) return; // a hostile file
     if (i == *n) pair[(*n)++] = (mba_reuse){ .from = from, .to = to };
@@ -112,6 +114,7 @@ static const char *op_of(const mba_analysis *a, int64_t node)
     return i < 0 ? NULL : a->node[i].op ? a->node[i].op : "?";
 }
 
+/* Follows the operands of a step in order and counts each read by the last operator that touched its storage. */
 static void follow(const mba_analysis *a, const mba_row_operand *o, int64_t rows, double cache_bytes, touch *last,
                    mba_reuse *pair, int64_t *n)
 {

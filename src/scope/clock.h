@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* clock.h -- the clock of the scope: monotonic, in ns. */
+/* clock.h -- the host clock of all collectors: CLOCK_MONOTONIC, in ns or seconds. */
 #ifndef MBA_SCOPE_CLOCK_H
 #define MBA_SCOPE_CLOCK_H
 

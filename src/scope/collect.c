@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect.c -- see collect.h. */
+/* collect.c -- see collect.h: describes the run, measures the ceilings and calls the collector of the device. */
 #include "scope/collect.h"
 
 #include "scope/describe.h"
 #include "train/feed.h"
 
-static const double CEILING_S = 0.3; // per rate
+static const double CEILING_S = 0.3; // seconds of measurement per ceiling
 
 static double more(double a, double b) { return a > b ? a : b; }
 
@@ -15,8 +15,8 @@ static mba_ceilings best_of(mba_ceilings a, mba_ceilings b)
                            more(a.tensor_flops, b.tensor_flops), more(a.exp_ops, b.exp_ops) };
 }
 
-/* What was asked for and only a GPU has. */
-static mba_status note_what_a_cpu_has_not(const mba_collecting *c)
+/* Notes the options that need a GPU. */
+static mba_status note_gpu_only(const mba_collecting *c)
 {
     const mba_collect_options *o = c->options;
     if (o->blocks)
@@ -28,15 +28,15 @@ static mba_status note_what_a_cpu_has_not(const mba_collecting *c)
     return MBA_OK;
 }
 
-/* A processor's rates are measured on both sides of the steps: its neighbours may take a third of it for seconds, and
- * steps beyond their floor were the result. */
+/* Measures the ceilings of the CPU before and after the steps and takes the higher ones. Other processes can take a
+ * third of the CPU for seconds; with one measurement, steps can seem faster than their floor. */
 static mba_status nodes_between_ceilings(mba_collecting *c)
 {
     const mba_ceilings *given = c->options->ceilings;
     mba_ceilings        rates, again;
     if (given) rates = *given;
     else MBA_TRY(mba_ceilings_measure(&rates, CEILING_S));
-    MBA_TRY(note_what_a_cpu_has_not(c));
+    MBA_TRY(note_gpu_only(c));
     MBA_TRY(mba_collect_nodes(c));
     if (!given) {
         MBA_TRY(mba_ceilings_measure(&again, CEILING_S));
@@ -69,7 +69,7 @@ static mba_status describe(mba_collecting *c)
     MBA_TRY(mba_env_put_number(s, "run.steps", "given", (double)c->options->steps, "step"));
     MBA_TRY(mba_env_put_number(s, "run.warmup", "given", (double)c->options->warmup, "step"));
     MBA_TRY(mba_describe_program_at(s, c->session->program, &c->step));
-    return mba_store_commit(s); // a run that is killed later leaves at least this
+    return mba_store_commit(s); // a run that is killed later leaves this much
 }
 
 mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_options *o)
@@ -79,6 +79,7 @@ mba_status mba_collect(mba_store *store, mba_session *s, const mba_collect_optio
     if (all.steps <= 0) all.steps = 5;
     if (all.warmup <= 0) all.warmup = 3;
     if (!all.compute) all.compute = MBA_F32;
+    mba_assert(s->device && s->program);
     MBA_TRY(mba_feed_example(s, &c.step));
     c.units = (double)(s->model.task == MBA_TASK_GRAPHS ? c.step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     if (mba_samples_wanted()) return mba_collect_samples(&c, mba_samples_wanted());

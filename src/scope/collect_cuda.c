@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_cuda.c -- the collector of the GPU, as collect.h wants it: by CUPTI where it answers, else node by node. */
+/* collect_cuda.c -- the collector of the GPU (collect.h): clocks by NVML, then kernels by CUPTI; if CUPTI does not
+ * work, one event per node. */
 #include "scope/collect.h"
 #include "scope/gpu_store.h"
 #include "scope/nvml.h"
@@ -29,6 +30,7 @@ mba_status mba_collect_cuda(mba_collecting *c)
                            .blocks = c->options->blocks,
                            .near = mba_store_path(c->store) };
     mba_gpu_profile *g;
+    mba_assert(c->options->steps > 0 && c->options->warmup > 0);
     MBA_TRY(mba_metric_sets_choose(o.set, &o.nsets, MBA_GPU_SETS_MAX, c->options->sets));
     MBA_TRY(put_clocks(c->store));
     MBA_TRY(mba_gpu_collect(&g, c->session->program, &c->step, &o));
@@ -36,5 +38,5 @@ mba_status mba_collect_cuda(mba_collecting *c)
     const bool       empty = g->events.n == 0;
     mba_gpu_profile_free(g);
     MBA_TRY(st);
-    return empty ? mba_collect_nodes(c) : MBA_OK; // CUPTI did not answer; the note is there
+    return empty ? mba_collect_nodes(c) : MBA_OK; // CUPTI did not work; a note says why
 }

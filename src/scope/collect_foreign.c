@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library inside (inject.c), then stores what it
- * left. */
+/* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library injected (inject.c), then stores the
+ * trace that it wrote. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const char *const        why = "this build has no CUPTI",
                          *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
 #endif
 
-/* Beside the program, as it is built, or where it is installed. */
+/* Finds the library beside the program, as in a build, or where it is installed. */
 static mba_status find_library(char *out, const char *command)
 {
     static const char *const from[] = { "", MBA_INJECT_FROM "/" };
@@ -39,7 +39,7 @@ static mba_status find_library(char *out, const char *command)
                     fix);
 }
 
-/* Beside the store, and absolute: the program may go elsewhere. */
+/* The trace lies beside the store. Its path is absolute, because the program may change its directory. */
 static mba_status name_trace(char *out, const char *store)
 {
     char *whole = realpath(store, NULL);
@@ -61,7 +61,7 @@ typedef struct start {
     const char                *library, *trace;
 } start;
 
-/* The environment of the program: in the child. */
+/* Sets the environment of the program; runs in the child process. */
 static void prepare(const void *ctx)
 {
     const start               *s = ctx;
@@ -75,7 +75,7 @@ static void prepare(const void *ctx)
     if (o->sets && *o->sets) setenv("MAMBASCOPE_SETS", o->sets, 1);
     if (o->range) {
         setenv("MAMBASCOPE_RANGE", o->range, 1);
-        setenv("NVTX_INJECTION64_PATH", s->library, 1); // which hands NVTX on to CUPTI, which reports to us
+        setenv("NVTX_INJECTION64_PATH", s->library, 1); // forwards NVTX to CUPTI, which calls our library
     }
 }
 
@@ -85,13 +85,16 @@ static void tell(mba_foreign_end *e, const char *fmt, ...) __attribute__((format
 static void tell(mba_foreign_end *e, const char *fmt, ...)
 {
     const size_t n = strlen(e->story);
-    va_list      ap;
+    mba_assert(n < sizeof e->story);
+    va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->story + n, sizeof e->story - n, fmt, ap);
     va_end(ap);
 }
 
-/* Into the sheet always; where it was not an end in peace, a note and a line for the terminal as well. */
+/* Writes how the program ended into the sheet; if it failed or was interrupted, also a note and a line for the
+ * terminal.
+ */
 static mba_status put_end(mba_store *s, const mba_child_end *c, mba_foreign_end *e)
 {
     char words[96], text[256];
@@ -116,7 +119,7 @@ static void tell_steps(mba_foreign_end *e, const mba_foreign_summary *sum)
 
 /* ---- all of it ---- */
 
-/* After the child has gone, so that it had the GPU for itself. */
+/* Runs after the child has ended, so that the child had the GPU for itself. */
 static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba_machine **machine)
 {
     const mba_device *d;
@@ -139,7 +142,7 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     return mba_note_missing(s, "ceilings", text, "mambascope bench ceilings");
 }
 
-/* The program ended, so it seems, before anything ran on the GPU, or what ran was not wanted. */
+/* The error for a program that ran nothing on the GPU, or nothing within the recorded part. */
 static mba_status nothing_seen(const mba_child_end *c, const mba_foreign_summary *sum)
 {
     char words[96];
@@ -180,6 +183,7 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, m
     char          library[PATH_ROOM], trace[PATH_ROOM];
     mba_rules    *rules;
     mba_child_end child;
+    mba_assert(o->argv && o->argv[0]);
     *end = (mba_foreign_end){ 0 };
     MBA_TRY(find_library(library, o->argv[0]));
     MBA_TRY(name_trace(trace, mba_store_path(store)));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_nodes.c -- the collector of every device: one event per node. On the CPU by the host's clock, with the
- * counters of
- * perf_event where the kernel allows; on a GPU by its own clock, inside a captured step.
+/* collect_nodes.c -- the collector for every device (collect.h): one event per node. On the CPU by the host's clock,
+ * with the counters of perf_event if the kernel permits; on a GPU by its own clock, inside a captured step.
  *
- * Steps are run four times over, so that no way of watching disturbs another: warm-up, plain, timeline, counters. */
+ * Steps run in four phases, so that no measurement disturbs another: warm-up, plain, timeline, counters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,22 +12,22 @@
 #include "scope/describe.h"
 #include "scope/perf.h"
 
-typedef struct watch {
+typedef struct collector {
     mba_collecting *c;
-    int64_t        *kernel; /* per node: nodes that cannot be told apart share a plan, and are one kernel */
+    int64_t        *kernel; /* per node: index of its kernel; nodes that share a plan are one kernel */
     int64_t         kernels, event, step, began_ns, node_ns;
     double          before[MBA_PERF_COUNTERS];
     double (*sum)[MBA_PERF_COUNTERS]; /* per kernel */
     int64_t   *runs;                  /* per kernel, with counters */
     mba_perf   perf;
     mba_status failed;
-} watch;
+} collector;
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
-/* ---- what ran ---- */
+/* ---- kernels and events ---- */
 
-static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
+static mba_status put_kernel(collector *w, int32_t i, bool one_phase)
 {
     const mba_node *n = w->c->session->graph->nodes[i];
     const char     *variant = w->c->session->program->plan[i]->variant;
@@ -42,7 +41,8 @@ static mba_status put_kernel(watch *w, int32_t i, bool one_phase)
     return mba_put_kernel(w->c->store, &k);
 }
 
-static mba_status number_kernels(watch *w)
+/* Numbers the kernels: one per plan. A kernel has a phase if all its nodes have the same. */
+static mba_status number_kernels(collector *w)
 {
     const mba_program *p = w->c->session->program;
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
@@ -59,12 +59,14 @@ static mba_status number_kernels(watch *w)
         w->kernel[i] = w->kernels++;
         MBA_TRY(put_kernel(w, i, one_phase));
     }
+    mba_assert(w->kernels <= p->graph->nnodes);
     return MBA_OK;
 }
 
-static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64_t duration_ns)
+static mba_status put_event(collector *w, const mba_node *n, int64_t start_ns, int64_t duration_ns)
 {
     mba_row_event e = mba_no_event;
+    mba_assert(duration_ns >= 0);
     e.id = w->event++, e.what = "node", e.start_ns = start_ns, e.duration_ns = duration_ns, e.stream = 0,
     e.step = w->step, e.node = n->id;
     e.kernel = w->kernel[n->id], e.phase = mba_pass_name(n->pass);
@@ -73,13 +75,13 @@ static mba_status put_event(watch *w, const mba_node *n, int64_t start_ns, int64
 
 /* ---- steps ---- */
 
-static mba_status put_step(watch *w, const char *mode, int64_t place, double seconds)
+static mba_status put_step(collector *w, const char *mode, int64_t place, double seconds)
 {
     return mba_put_step(w->c->store,
                         &(mba_row_step){ .mode = mode, .place = place, .seconds = seconds, .units = w->c->units });
 }
 
-static mba_status run_steps(watch *w, const char *mode, int64_t steps, const mba_hooks *h)
+static mba_status run_steps(collector *w, const char *mode, int64_t steps, const mba_hooks *h)
 {
     mba_program *p = w->c->session->program;
     for (w->step = 0; w->step < steps; w->step++) {
@@ -92,7 +94,7 @@ static mba_status run_steps(watch *w, const char *mode, int64_t steps, const mba
     return MBA_OK;
 }
 
-static mba_status put_collection(watch *w, const char *mode, const char *set, double began_s)
+static mba_status put_collection(collector *w, const char *mode, const char *set, double began_s)
 {
     mba_row_collection r = mba_no_collection;
     r.mode = mode, r.metric_set = set, r.passes = 1, r.seconds = mba_clock_s() - began_s, r.kernels = w->kernels,
@@ -105,19 +107,19 @@ static mba_status put_collection(watch *w, const char *mode, const char *set, do
 static void start_clock(void *ctx, const mba_node *n, const mba_plan *plan)
 {
     (void)n, (void)plan;
-    ((watch *)ctx)->node_ns = mba_clock_ns();
+    ((collector *)ctx)->node_ns = mba_clock_ns();
 }
 
 static void stop_clock(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch        *w = ctx;
+    collector    *w = ctx;
     const int64_t now = mba_clock_ns();
     (void)plan;
     if (w->failed == MBA_OK) w->failed = put_event(w, n, w->node_ns - w->began_ns, now - w->node_ns);
 }
 
-/* By the device's own clock, which tells durations only: nodes are laid end to end. */
-static mba_status device_timeline(watch *w)
+/* By the device's events, which give durations only: nodes are placed end to end. */
+static mba_status device_timeline(collector *w)
 {
     mba_program *p = w->c->session->program;
     double      *s = calloc((size_t)p->graph->nnodes + 1, sizeof *s);
@@ -128,7 +130,7 @@ static mba_status device_timeline(watch *w)
         st = p->device->time_nodes(p, MBA_STEP, s, false);
         if (st == MBA_OK) st = put_step(w, "timeline", w->step, mba_clock_s() - began);
         for (int32_t i = 0; i < p->graph->nnodes && st == MBA_OK; i++) {
-            if (!(s[i] > 0)) continue; // a node that a whole step leaves out
+            if (!(s[i] > 0)) continue; // a node that does not run in a whole step
             st = put_event(w, p->graph->nodes[i], at, (int64_t)(1e9 * s[i]));
             at += (int64_t)(1e9 * s[i]);
         }
@@ -142,7 +144,7 @@ static mba_status device_timeline(watch *w)
                                                               "timeline is timed with its capture" });
 }
 
-static mba_status timeline(watch *w)
+static mba_status timeline(collector *w)
 {
     const mba_hooks h = { start_clock, stop_clock, w };
     const double    began = mba_clock_s();
@@ -158,23 +160,24 @@ static mba_status timeline(watch *w)
 
 static void start_counters(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch *w = ctx;
+    collector *w = ctx;
     (void)n, (void)plan;
     mba_perf_read(&w->perf, w->before);
 }
 
 static void stop_counters(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    watch *w = ctx;
-    double after[MBA_PERF_COUNTERS];
+    collector *w = ctx;
+    double     after[MBA_PERF_COUNTERS];
     (void)plan;
     mba_perf_read(&w->perf, after);
     const int64_t k = w->kernel[n->id];
+    mba_debug_assert(k >= 0 && k < w->kernels);
     for (int i = 0; i < MBA_PERF_COUNTERS; i++) w->sum[k][i] += after[i] - w->before[i];
     w->runs[k]++;
 }
 
-static mba_status put_counters(watch *w)
+static mba_status put_counters(collector *w)
 {
     for (int64_t k = 0; k < w->kernels; k++)
         for (int i = 0; i < MBA_PERF_COUNTERS; i++) {
@@ -190,13 +193,13 @@ static mba_status put_counters(watch *w)
     return MBA_OK;
 }
 
-static mba_status counters(watch *w)
+static mba_status counters(collector *w)
 {
     const mba_hooks h = { start_counters, stop_counters, w };
     const double    began = mba_clock_s();
     char            why[256], fix[256];
     if (w->c->session->device->machine->cc > 0) return MBA_OK;
-    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // none are wanted
+    if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // --sets none
     if (!mba_perf_open(&w->perf, why, sizeof why, fix, sizeof fix))
         return mba_note_missing(w->c->store, "counters", why, fix);
     mba_status st = run_steps(w, "counters", w->c->options->steps, &h);
@@ -208,7 +211,7 @@ static mba_status counters(watch *w)
 
 /* ---- all of it ---- */
 
-static mba_status watch_all(watch *w)
+static mba_status collect_all(collector *w)
 {
     MBA_TRY(number_kernels(w));
     MBA_TRY(run_steps(w, NULL, w->c->options->warmup, NULL));
@@ -222,11 +225,11 @@ static mba_status watch_all(watch *w)
 mba_status mba_collect_nodes(mba_collecting *c)
 {
     const size_t n = (size_t)c->session->graph->nnodes + 1;
-    watch        w = { .c = c,
+    collector    w = { .c = c,
                        .kernel = calloc(n, sizeof *w.kernel),
                        .sum = calloc(n, sizeof *w.sum),
                        .runs = calloc(n, sizeof *w.runs) };
-    mba_status   st = w.kernel && w.sum && w.runs ? watch_all(&w) : mba_fail(MBA_E_NOMEM, "no memory for %zu nodes", n);
+    mba_status st = w.kernel && w.sum && w.runs ? collect_all(&w) : mba_fail(MBA_E_NOMEM, "no memory for %zu nodes", n);
     free(w.kernel);
     free(w.sum);
     free(w.runs);

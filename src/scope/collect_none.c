@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_none.c -- a build without CUPTI: the GPU by its own clock, node by node. */
+/* collect_none.c -- the collector of the GPU in a build without CUPTI: one event per node, by the device's clock. */
 #include "scope/collect.h"
 
 mba_status mba_collect_cuda(mba_collecting *c)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* correlate.c -- see correlate.h. */
+/* correlate.c -- see correlate.h: groups events into graph launches, walks the nodes in order beside them, and assigns
+ * the copies outside of graphs to steps. */
 #include "scope/correlate.h"
 
 #include <stdbool.h>
@@ -8,7 +9,7 @@
 
 #include "core/lookup.h"
 
-/* By start; what starts together, in the order of the graph. */
+/* By start; events with the same start in the order of the graph. */
 static int by_start(const void *a, const void *b)
 {
     const mba_event *x = a, *y = b;
@@ -26,11 +27,11 @@ typedef struct step {
 static int32_t step_of(const step *s, int32_t n, uint32_t correlation)
 {
     for (int32_t i = n - 1; i >= 0; i--)
-        if (s[i].correlation == correlation) return i; // almost always the last
+        if (s[i].correlation == correlation) return i; // usually the last
     return -1;
 }
 
-/* A large set of memory in a graph may run as a kernel of the driver's (memset32): it is a set all the same. */
+/* The driver may run a large memset of a graph as a kernel (memset32): it still counts as a memset. */
 static bool is_set(const mba_event *e) { return e->kind == MBA_EVENT_KERNEL && !strncmp(e->name, "memset", 6); }
 
 static mba_status find_steps(mba_events *l, step **out, int32_t *n)
@@ -56,7 +57,7 @@ static mba_status find_steps(mba_events *l, step **out, int32_t *n)
     return MBA_OK;
 }
 
-/* Node and place of the i-th event of a kind; `at` remembers where the last one was. */
+/* Position among the events of one kind: the node, and how many of its events are used. */
 typedef struct cursor {
     int32_t node;
     int32_t used;
@@ -70,12 +71,13 @@ static void advance(cursor *c, const mba_node_counts *counts, int32_t nnodes, mb
     }
 }
 
-/* Blocks of a kernel that was launched early (device/cuda/dependent_launch.cuh) take their places while those of the
- * launch before, of the same node, leave, and wait: its time begins where that one ends. */
+/* Blocks of a dependent launch (device/cuda/dependent_launch.cuh) become resident and wait while the previous launch of
+ * the same node drains. Its time is counted from the end of that launch. */
 static void cut_waiting(mba_event *e, const mba_event *before)
 {
     if (!before || before->node != e->node || e->start_ns >= before->end_ns) return;
     e->start_ns = before->end_ns < e->end_ns ? before->end_ns : e->end_ns;
+    mba_assert(e->start_ns <= e->end_ns);
 }
 
 static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_counts *counts, int32_t nnodes,
@@ -86,7 +88,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
     for (int64_t i = 0; i < l->n; i++) {
         mba_event *e = &l->event[i];
         if (!e->graph || e->step != k) continue;
-        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue; // one for many
+        if (e->kind == MBA_EVENT_SET && s->n[e->kind] < r->expected[e->kind]) continue; // merged memsets
         if (s->n[e->kind] != r->expected[e->kind]) {
             r->unlinked++;
             r->got[e->kind] = s->n[e->kind];
@@ -94,6 +96,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
         }
         cursor *c = &at[e->kind];
         advance(c, counts, nnodes, e->kind);
+        mba_assert(c->node < nnodes); // the numbers agree, so a node is left for each event
         e->node = c->node;
         e->launch = e->kind == MBA_EVENT_KERNEL ? c->used : -1;
         c->used++;
@@ -104,7 +107,7 @@ static void link_step(mba_events *l, int32_t k, const step *s, const mba_node_co
     }
 }
 
-/* Copies beside the graphs: to the device before the step they feed, from it after the step they report. */
+/* Assigns the copies outside of graphs: those to the device to the next step, those from it to the previous one. */
 static void place_others(mba_events *l, int32_t steps)
 {
     int32_t next = steps;
@@ -132,6 +135,7 @@ mba_status mba_correlate_events(mba_events *l, const mba_node_counts *counts, in
     const mba_status st = find_steps(l, &s, &out->steps);
     for (int32_t k = 0; st == MBA_OK && k < out->steps; k++) link_step(l, k, &s[k], counts, nnodes, out);
     if (st == MBA_OK) place_others(l, out->steps);
+    mba_assert(out->linked + out->unlinked <= l->n);
     free(s);
     return st;
 }

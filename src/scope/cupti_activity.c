@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_activity.c -- the timeline: CUPTI fills buffers of records, we turn them into events. */
+/* cupti_activity.c -- the timeline (cupti_collect.h): CUPTI fills buffers with activity records, and this file converts
+ * them to events for a callback. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,11 @@
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-enum { BUFFER_BYTES = 4 << 20, SMALL_BYTES = 256 << 10 }; // about 19 thousand kernels; 1200
+enum { BUFFER_BYTES = 4 << 20, SMALL_BYTES = 256 << 10 }; // about 19,000 kernels; 1200
 
 static struct {
     const mba_cupti          *c;
-    const CUpti_ActivityKind *kind; // that are recorded now
+    const CUpti_ActivityKind *kind; // kinds that are recorded now
     int                       nkinds;
     bool                      registered;
     mba_event_fn             *fn;
@@ -37,7 +38,7 @@ static const char *copy_name(uint8_t kind)
     }
 }
 
-/* What all records have, in structs of different types. */
+/* The fields that all record types have in common. */
 #define COMMON(r) \
     .start_ns = (int64_t)(r)->start, .end_ns = (int64_t)(r)->end, .stream = (int32_t)(r)->streamId, \
     .device = (int32_t)(r)->deviceId, .correlation = (r)->correlationId, .graph = (r)->graphId, \
@@ -95,11 +96,11 @@ static void take_record(const CUpti_Activity *r)
 static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *bytes, size_t *records)
 {
     *buffer = aligned_alloc(64, on.buffer_bytes);
-    *bytes = *buffer ? on.buffer_bytes : 0; // CUPTI drops records then, and counts them
+    *bytes = *buffer ? on.buffer_bytes : 0; // without a buffer CUPTI drops records and counts them
     *records = 0;
 }
 
-/* Called by CUPTI's own thread or by whoever flushes; one at a time is ours to see to. */
+/* Called by CUPTI's thread or by the thread that flushes, so it locks. */
 static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
 {
     CUpti_Activity *r = NULL;
@@ -113,7 +114,7 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
     free(buffer);
 }
 
-static void hand_to(mba_event_fn *fn, void *ctx)
+static void set_callback(mba_event_fn *fn, void *ctx)
 {
     pthread_mutex_lock(&on.lock);
     on.fn = fn;
@@ -122,9 +123,10 @@ static void hand_to(mba_event_fn *fn, void *ctx)
     pthread_mutex_unlock(&on.lock);
 }
 
-/* nkinds: those that CUPTI took. */
+/* on.nkinds counts the kinds that CUPTI accepted, so that begin() can disable them after a failure. */
 static mba_status enable(const CUpti_ActivityKind *kind, int nkinds)
 {
+    mba_assert(nkinds > 0);
     on.kind = kind;
     on.nkinds = 0;
     if (!on.registered) CUPTI_TRY(on.c, on.c->cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
@@ -133,15 +135,16 @@ static mba_status enable(const CUpti_ActivityKind *kind, int nkinds)
     return MBA_OK;
 }
 
-/* Whoever is told of a failure is not called again: what it waited with may be gone. */
+/* After a failure the callback is not called again: the caller may free its context. */
 static mba_status begin(const CUpti_ActivityKind *kind, int nkinds, mba_event_fn *fn, void *ctx)
 {
+    mba_assert(fn);
     MBA_TRY(mba_cupti_open(&on.c));
-    hand_to(fn, ctx);
+    set_callback(fn, ctx);
     const mba_status st = enable(kind, nkinds);
     if (st == MBA_OK) return MBA_OK;
-    hand_to(NULL, NULL);
-    for (int i = 0; i < on.nkinds; i++) on.c->cuptiActivityDisable(kind[i]); // the story is that of the failure
+    set_callback(NULL, NULL);
+    for (int i = 0; i < on.nkinds; i++) on.c->cuptiActivityDisable(kind[i]); // keeps the message of the failure
     on.nkinds = 0;
     return st;
 }
@@ -164,7 +167,7 @@ mba_status mba_activity_end(int64_t *dropped)
 {
     const mba_status  st = mba_activity_stop();
     const CUptiResult flushed = on.c->cuptiActivityFlushAll(1);
-    hand_to(NULL, NULL);
+    set_callback(NULL, NULL);
     *dropped = on.dropped;
     MBA_TRY(st);
     return flushed == CUPTI_SUCCESS ? MBA_OK : mba_cupti_failed(on.c, flushed, "cuptiActivityFlushAll");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_api.c -- see cupti_api.h. */
+/* cupti_api.c -- see cupti_api.h: opens CUPTI and the driver at run time, and explains CUPTI's errors. */
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_counters.c -- hardware counters per kernel: CUPTI's range profiler, one range per launch, repeated by the
- * program.
+/* cupti_counters.c -- hardware counters per kernel (cupti_collect.h): CUPTI's range profiler with one range per launch
+ * and replay by the caller.
  *
- * The order of calls and every oddity below were found on an H200; see docs/scope.md. The two that bite: a new set of
- * metrics needs a new object (a second configuration is ignored without a word), and both images must outlive it. */
+ * docs/scope.md lists how CUPTI behaves on the H200. Two rules matter most: a new set of metrics needs a new profiler
+ * object, because CUPTI silently ignores a second configuration; and both images must outlive the object. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 static const size_t IMAGE_BYTES_MAX = (size_t)16 << 30;
 
-/* The host's side: metrics become a configuration, raw values become metrics. */
+/* The host object: it turns metrics into a configuration image, and raw values into metrics. */
 typedef struct host {
     CUpti_Profiler_Host_Object *object;
     uint8_t                    *image;
@@ -37,12 +37,12 @@ static struct {
     uint8_t         *available;
 } gpu;
 
-static mba_status see_what_there_is(void)
+static mba_status read_available(void)
 {
     CUPTI_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, a);
     a.ctx = gpu.context;
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerGetCounterAvailability(&a));
-    free(gpu.available); // of an attempt before this one
+    free(gpu.available); // of an earlier attempt that failed
     if (!(gpu.available = calloc(1, a.counterAvailabilityImageSize + 16)))
         return mba_fail(MBA_E_NOMEM, "no memory for the list of counters");
     a.pCounterAvailabilityImage = gpu.available;
@@ -50,7 +50,7 @@ static mba_status see_what_there_is(void)
     return MBA_OK;
 }
 
-/* Once per process; a tenth of a second, and up to half a second more for what counters this GPU has to offer. */
+/* Once per process: takes 0.1 s, and up to 0.5 s more to list the counters of this GPU. */
 static mba_status prepare(void)
 {
     if (gpu.ready) return MBA_OK;
@@ -60,7 +60,7 @@ static mba_status prepare(void)
     CUPTI_TRY(gpu.c, gpu.c->cuptiProfilerInitialize(&init));
     CUPTI_PARAMS(CUpti_Device_GetChipName_Params, name);
     CUPTI_TRY(gpu.c, gpu.c->cuptiDeviceGetChipName(&name));
-    MBA_TRY(see_what_there_is());
+    MBA_TRY(read_available());
     gpu.chip = name.pChipName;
     gpu.ready = true;
     return MBA_OK;
@@ -97,8 +97,8 @@ static CUptiResult host_add(host *h, const char *const *metric, int n)
     return gpu.c->cuptiProfilerHostConfigAddMetrics(&add);
 }
 
-/* One unknown name refuses the whole list without saying which, and spoils the object: ask for each by itself, with a
- * new one. */
+/* Names the metric that CUPTI does not know. CUPTI refuses the whole list without saying which, and the object is
+ * unusable then, so each metric is tried alone with a new object. */
 static mba_status unknown_metric(const char *chip, const uint8_t *available, const char *const *metric, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -149,7 +149,7 @@ mba_status mba_counters_count_passes(int *passes, const char *chip, const char *
     return st;
 }
 
-/* ---- a session ---- */
+/* ---- a profiling session ---- */
 
 static mba_status take_image(mba_counters *s, int64_t ranges)
 {
@@ -205,6 +205,7 @@ static mba_status open_session(mba_counters *s, int64_t ranges)
 
 mba_status mba_counters_open(mba_counters **out, const char *const *metric, int n, int64_t ranges)
 {
+    mba_assert(n > 0 && ranges > 0);
     *out = NULL;
     MBA_TRY(prepare());
     mba_counters *s = calloc(1, sizeof *s);
@@ -258,6 +259,7 @@ mba_status mba_counters_decode(mba_counters *s, int64_t *ranges)
 
 mba_status mba_counters_values(mba_counters *s, int64_t range, double *values)
 {
+    mba_assert(range >= 0);
     CUPTI_PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues_Params, e);
     e.pHostObject = s->host.object;
     e.pCounterDataImage = s->data;
@@ -275,7 +277,7 @@ int mba_counters_passes(const mba_counters *s) { return (int)s->host.passes; }
 void mba_counters_close(mba_counters *s)
 {
     if (!s) return;
-    if (s->object) { // first, while both images are still there
+    if (s->object) { // first, while both images exist
         CUPTI_PARAMS(CUpti_RangeProfiler_Disable_Params, disable);
         disable.pRangeProfilerObject = s->object;
         gpu.c->cuptiRangeProfilerDisable(&disable);

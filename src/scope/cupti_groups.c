@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_groups.c -- which metrics one pass reads together: first fit, asked of CUPTI's host
- * side, which needs no GPU. */
+/* cupti_groups.c -- groups metrics that one pass reads together (cupti_collect.h): first fit, with the number of passes
+ * from CUPTI's host interface, which needs no GPU. */
 #include "scope/cupti_collect.h"
 
 static mba_status fits(bool *out, const mba_counter_group *g, const char *chip, const char *metric)
 {
     const char *all[MBA_METRICS_MAX];
     int         passes = 0;
+    mba_assert(g->n < MBA_METRICS_MAX);
     for (int i = 0; i < g->n; i++) all[i] = g->metric[i];
     all[g->n] = metric;
     MBA_TRY(mba_counters_count_passes(&passes, chip, all, g->n + 1));
@@ -16,6 +17,7 @@ static mba_status fits(bool *out, const mba_counter_group *g, const char *chip, 
 
 static void join(mba_counter_group *g, const mba_metric_set *s, int place)
 {
+    mba_assert(g->n < MBA_METRICS_MAX && place < s->n);
     g->set = s;
     g->place[g->n] = place;
     g->metric[g->n] = s->metric[place];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_launches.c -- launches as the driver sees them, and NVTX ranges: names for the counters of a kernel, and when
- * to begin. */
+/* cupti_launches.c -- callbacks for launches, NVTX ranges and failed allocations (cupti_collect.h): they give the
+ * counters of a kernel its name, and say when to start recording. */
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-#define NVTX_NO_IMPL // its types alone
+#define NVTX_NO_IMPL // types only
 #include <nvtx3/nvToolsExt.h>
 #include <generated_nvtx_meta.h>
 
@@ -28,7 +28,7 @@ static const CUpti_CallbackId launches[] = { CUPTI_DRIVER_TRACE_CBID_cuLaunchKer
 static const CUpti_CallbackId ranges[] = { CUPTI_CBID_NVTX_nvtxRangePushA, CUPTI_CBID_NVTX_nvtxRangePushEx,
                                            CUPTI_CBID_NVTX_nvtxRangePop, CUPTI_CBID_NVTX_nvtxDomainRangePushEx,
                                            CUPTI_CBID_NVTX_nvtxDomainRangePop };
-/* Their parameters begin alike: where to, how many bytes. */
+/* Their parameters start alike: destination, bytes. */
 static const CUpti_CallbackId allocations[] = { CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2,
                                                 CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged,
                                                 CUPTI_DRIVER_TRACE_CBID_cuMemCreate,
@@ -39,7 +39,7 @@ static const CUpti_CallbackId allocations[] = { CUPTI_DRIVER_TRACE_CBID_cuMemAll
 enum { ALLOCATIONS = sizeof allocations / sizeof *allocations };
 enum { LAUNCHES = sizeof launches / sizeof *launches, RANGES = sizeof ranges / sizeof *ranges };
 
-/* The _ptsz and cooperative forms begin with the same fields. */
+/* The parameters of the _ptsz and cooperative forms start with the same fields. */
 static void geometry(mba_launch_seen *l, CUpti_CallbackId id, const void *params)
 {
     if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
@@ -57,7 +57,7 @@ static void geometry(mba_launch_seen *l, CUpti_CallbackId id, const void *params
     }
 }
 
-static void saw_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
+static void on_range(CUpti_CallbackId id, const CUpti_NvtxData *d)
 {
     const nvtxEventAttributes_t *a = NULL;
     const char                  *name = NULL;
@@ -79,8 +79,8 @@ static bool is_allocation(CUpti_CallbackId id)
     return false;
 }
 
-/* At the end of the call, where its result is known. */
-static void saw_allocation(const CUpti_CallbackData *d)
+/* Reports an allocation that failed, at the end of the call, when its result is known. */
+static void on_allocation(const CUpti_CallbackData *d)
 {
     int64_t         free, total;
     const CUresult *result = d->functionReturnValue;
@@ -93,12 +93,12 @@ static void CUPTIAPI called(void *ctx, CUpti_CallbackDomain domain, CUpti_Callba
 {
     (void)ctx;
     if (domain == CUPTI_CB_DOMAIN_NVTX) {
-        if (on.range) saw_range(id, data);
+        if (on.range) on_range(id, data);
         return;
     }
     const CUpti_CallbackData *d = data;
     if (is_allocation(id)) {
-        saw_allocation(d);
+        on_allocation(d);
         return;
     }
     if (d->callbackSite != CUPTI_API_ENTER || !on.fn) return;
@@ -120,7 +120,7 @@ static mba_status subscribe(void)
     return MBA_OK;
 }
 
-/* Whoever is told of a failure is not called. */
+/* After a failure no callback is called. */
 mba_status mba_launches_begin(mba_launch_seen_fn *fn, mba_range_seen_fn *range, mba_short_of_memory_fn *memory,
                               void *ctx)
 {

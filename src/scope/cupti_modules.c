@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_modules.c -- the code that a process loads, kept to find the source line of an instruction. */
+/* cupti_modules.c -- source lines of instructions (cupti_collect.h): keeps a copy of the code that the process loads
+ * and asks CUPTI for the line of a program counter. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,14 +16,14 @@ static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 
 enum { CUBINS_MAX = 512 };
 
-/* The code of a module, as the driver shows it; known by a checksum that CUPTI's records carry too. */
+/* The code of a module. CUPTI's records identify it by the same checksum. */
 typedef struct cubin {
     uint32_t crc;
     void    *bytes;
     size_t   n;
 } cubin;
 
-/* Where an instruction is, as found last: records come once per metric. By a hash of crc and pc. */
+/* A cache of source lines, by a hash of crc and pc: the same instruction comes once per metric. */
 typedef struct found {
     uint64_t    pc;
     const char *function;
@@ -65,7 +66,7 @@ mba_status mba_sass_line(const void *code, size_t n, const char *function, uint3
     CUPTI_TRY(on.c, on.f.cuptiGetSassToSourceCorrelation(&p));
     snprintf(file, room, "%s", p.fileName ? p.fileName : "");
     *line = (int)p.lineNumber;
-    free(p.fileName); // both are the caller's
+    free(p.fileName); // the caller owns both
     free(p.dirName);
     return MBA_OK;
 }
@@ -82,7 +83,7 @@ static void CUPTIAPI module_seen(void *ctx, CUpti_CallbackDomain domain, CUpti_C
     p.cubin = m->pCubin;
     if (on.f.cuptiGetCubinCrc(&p) != CUPTI_SUCCESS) return;
     for (int i = 0; i < on.ncubins; i++)
-        if (on.cubins[i].crc == (uint32_t)p.cubinCrc) return; // it comes dozens of times
+        if (on.cubins[i].crc == (uint32_t)p.cubinCrc) return; // CUPTI reports a module dozens of times
     cubin *c = &on.cubins[on.ncubins];
     *c = (cubin){ (uint32_t)p.cubinCrc, malloc(m->cubinSize), m->cubinSize };
     if (!c->bytes) return;
@@ -111,7 +112,7 @@ static void find_line(uint32_t crc, const char *function, uint64_t pc, char *fil
             return;
 }
 
-/* Names of functions are shared among records, so that equal ones have one address. */
+/* Records share the names of functions, so equal names have the same address. */
 void mba_modules_line(uint64_t crc, const char *function, uint64_t pc, char *file, size_t room, int *line)
 {
     if (!on.found) on.found = calloc(FOUND, sizeof *on.found);

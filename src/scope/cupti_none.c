@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_none.c -- what a build without CUPTI's headers links instead of cupti_api.c. */
+/* cupti_none.c -- replaces cupti_api.c in a build without CUPTI's headers. */
 #include "scope/cupti_collect.h"
 
 mba_status mba_cupti_version(int *version)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_samples.c -- where warps of a kernel are, and why they wait: CUPTI's samples of the program counter.
+/* cupti_samples.c -- program-counter sampling by CUPTI (cupti_collect.h): which instructions warps wait at, and why.
  *
- * Sampling must be switched on before the first kernel of a process is loaded: code that is there already counts as
- * somebody else's, without an error. So it has a process of its own (gpu_samples.c). */
+ * Sampling must be enabled before the first kernel of a process is loaded. CUPTI counts code that was loaded earlier as
+ * foreign, without an error. Therefore sampling runs in a process of its own (gpu_samples.c). */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-/* Instructions of a buffer; buffers of a stretch; how often an empty answer is asked for again, after how long; 2^10
- * cycles between samples. */
+/* PCS: instructions per buffer. ROUNDS: buffers per stop. WAITS, WAIT_US: retries of an empty answer and the pause
+ * between them. PERIOD: 2^10 cycles between samples. */
 enum { PCS = 8192, ROUNDS = 64, WAITS = 6, WAIT_US = 50000, PERIOD = 10 };
 
 static struct {
@@ -19,7 +19,7 @@ static struct {
     size_t               nreasons;
     uint32_t            *index;
     char               **reason;
-    CUpti_PCSamplingData asked, spare; // what we ask for; where CUPTI puts what it has at its own times
+    CUpti_PCSamplingData asked, spare; // for data that we request; for data that CUPTI delivers by itself
 } on;
 
 #define PC_PARAMS(T, v) \
@@ -133,8 +133,8 @@ static void put_pc(const CUpti_PCSamplingPCData *p, mba_sass_fn *fn, void *ctx)
     }
 }
 
-/* What the buffer has; it is empty then. */
-static void hand_over(CUpti_PCSamplingData *d, const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
+/* Delivers the samples of a buffer and empties it. */
+static void deliver(CUpti_PCSamplingData *d, const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
 {
     for (size_t i = 0; i < d->totalNumPcs && i < PCS; i++)
         if (mba_sass_is(d->pPcData[i].functionName, only)) put_pc(&d->pPcData[i], fn, ctx);
@@ -145,7 +145,7 @@ static void hand_over(CUpti_PCSamplingData *d, const char *only, mba_sass_fn *fn
     d->totalSamples = d->droppedSamples = d->nonUsrKernelsTotalSamples = 0;
 }
 
-/* Decoding is a thread of CUPTI's, so the first answer may be empty. */
+/* A thread of CUPTI decodes the samples, so the first answers may be empty. */
 mba_status mba_samples_stop(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
 {
     int empty = 0;
@@ -156,8 +156,8 @@ mba_status mba_samples_stop(const char *only, mba_sass_fn *fn, void *ctx, mba_sa
         get.pcSamplingData = &on.asked;
         CUPTI_TRY(on.c, on.c->cuptiPCSamplingGetData(&get));
         const bool done = !on.asked.totalNumPcs && !on.asked.remainingNumPcs;
-        hand_over(&on.asked, only, fn, ctx, seen);
-        hand_over(&on.spare, only, fn, ctx, seen);
+        deliver(&on.asked, only, fn, ctx, seen);
+        deliver(&on.spare, only, fn, ctx, seen);
         if (!done) continue;
         if (seen->samples || empty++ == WAITS) break;
         usleep(WAIT_US);
@@ -165,12 +165,12 @@ mba_status mba_samples_stop(const char *only, mba_sass_fn *fn, void *ctx, mba_sa
     return MBA_OK;
 }
 
-/* What CUPTI still had comes now, into its own buffer. */
+/* Disabling delivers what CUPTI had buffered into `spare`. */
 void mba_samples_end(const char *only, mba_sass_fn *fn, void *ctx, mba_samples_seen *seen)
 {
     PC_PARAMS(CUpti_PCSamplingDisableParams, disable);
     if (on.context) on.c->cuptiPCSamplingDisable(&disable);
-    hand_over(&on.spare, only, fn, ctx, seen);
+    deliver(&on.spare, only, fn, ctx, seen);
     mba_modules_forget();
     give_buffer(&on.asked);
     give_buffer(&on.spare);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cupti_sass.c -- how often every instruction of a kernel runs: CUPTI's SASS metrics, for one launch that is
- * patched. */
+/* cupti_sass.c -- execution counts of every instruction of a kernel (cupti_collect.h): CUPTI's SASS metrics, which
+ * patch the code of a launch. */
 #include <cupti_sass_metrics.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
-// clang-format off
 #define FUNCTIONS(X) \
-    X(cuptiSassMetricsGetProperties) X(cuptiSassMetricsSetConfig) X(cuptiSassMetricsUnsetConfig) \
-    X(cuptiSassMetricsEnable) X(cuptiSassMetricsDisable) X(cuptiSassMetricsGetDataProperties) \
-    X(cuptiSassMetricsFlushData)
-// clang-format on
+    X(cuptiSassMetricsGetProperties) \
+    X(cuptiSassMetricsSetConfig) \
+    X(cuptiSassMetricsUnsetConfig) \
+    X(cuptiSassMetricsEnable) \
+    X(cuptiSassMetricsDisable) X(cuptiSassMetricsGetDataProperties) X(cuptiSassMetricsFlushData)
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;
@@ -102,7 +102,7 @@ static void put_record(const CUpti_SassMetrics_Data *d, size_t instances, mba_sa
     }
 }
 
-/* The size of FlushData's struct must be the macro's: sizeof is refused. */
+/* FlushData requires the struct size of the macro and refuses sizeof. */
 static mba_status flush(CUpti_SassMetrics_Data *d, CUpti_SassMetrics_InstanceValue *v, size_t records, size_t instances,
                         const char *only, mba_sass_fn *fn, void *ctx)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* describe.c -- see describe.h: the environment sheet, Table I and the ceilings. describe_program.c has the graph. */
+/* describe.c -- see describe.h: writes the environment sheet, Table I and the ceilings. describe_program.c writes the
+ * graph. */
 #include "scope/describe.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 /* ---- the sheet ---- */
 
-/* Of the first core; 0: the system does not say. */
+/* Bytes of the largest cache of core 0; 0: the system does not say. */
 static double last_level_cache(void)
 {
     double most = (double)sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -87,6 +88,7 @@ mba_status mba_describe_device(mba_store *s, const mba_device *d)
 static void field_text(char *text, size_t room, const mba_field *f, const void *at)
 {
     int n = 0;
+    mba_assert(room > 0);
     switch (f->kind) {
     case MBA_FIELD_INT: snprintf(text, room, "%lld", (long long)*(const int64_t *)at); break;
     case MBA_FIELD_BOOL: snprintf(text, room, "%d", *(const bool *)at); break;
@@ -109,8 +111,9 @@ static mba_status parameter(mba_store *s, const char *name, const char *value, c
 mba_status mba_describe_model(mba_store *s, const mba_session *session)
 {
     const mba_model *m = &session->model;
-    char             text[256];
-    const void      *config[MBA_TASKS] = { &m->lm, &m->vision, &m->graph };
+    mba_assert(m->task < MBA_TASKS);
+    char        text[256];
+    const void *config[MBA_TASKS] = { &m->lm, &m->vision, &m->graph };
     MBA_TRY(parameter(s, "preset", mba_model_name(m), "the model"));
     MBA_TRY(parameter(s, "batch", mba_model_batch_words(m).text, "the shape of a batch"));
     snprintf(text, sizeof text, "%lld", (long long)mba_session_parameters(session));
@@ -137,7 +140,8 @@ static mba_status ceiling(mba_store *s, const char *name, double rate, const cha
     return mba_put_ceiling(s, &(mba_row_ceiling){ .name = name, .rate = rate, .unit = unit, .how = how, .note = note });
 }
 
-/* FLOPs per SM and clock of NVIDIA's data sheets: dense bf16 products, FP32 FMA, special functions. */
+/* Ceilings by NVIDIA's data sheets: FLOPs per SM and clock of dense bf16 products and of FP32 FMA; special functions.
+ */
 static mba_status data_sheet(mba_store *s, const mba_machine *m)
 {
     static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* describe_program.c -- the graph and its plans as rows: nodes, operands, launches. */
+/* describe_program.c -- see describe.h: writes the graph and its launch plans as rows of node, operand and launch. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ static void append(char *text, size_t room, const char *between, const char *slo
 {
     char         type[96];
     const size_t n = strlen(text);
+    mba_assert(n < room);
     type_text(type, sizeof type, t);
     snprintf(text + n, room - n, "%s%s %s", between, slot, type);
 }
@@ -104,14 +105,16 @@ static mba_status put_operands(mba_store *s, const mba_node *n)
 
 enum { OPERANDS = MBA_WORK_OPERANDS };
 
+/* Bytes of an operand or of scratch. */
 static double footprint(const mba_node *n, const mba_plan *p, int operand)
 {
+    mba_debug_assert(operand >= 0 && operand < OPERANDS);
     if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;
     const mba_tensor *t = operand >= MBA_ARG_OUT(0) ? n->out[operand - MBA_ARG_OUT(0)] : n->in[operand];
     return t ? mba_tensor_bytes(t) : 0;
 }
 
-/* A launch and its operands, once each: what several blocks read is read once, and no more of it than is moved. */
+/* Bytes that a launch reads and writes of each operand, each byte once and at most what is moved. */
 typedef struct footprints {
     const mba_node *node;
     const mba_plan *plan;
@@ -135,7 +138,7 @@ static const mba_tensor *tensor_of(const mba_node *n, int operand)
     return operand >= MBA_ARG_OUT(0) ? n->out[operand - MBA_ARG_OUT(0)] : n->in[operand];
 }
 
-/* The same window of a tensor, or the same scratch of one node. */
+/* The same view of a storage, or the same scratch of one node. */
 static bool same_memory(const footprints *a, int k, const footprints *b, int j)
 {
     const mba_tensor *x = tensor_of(a->node, k), *y = tensor_of(b->node, j);
@@ -143,8 +146,8 @@ static bool same_memory(const footprints *a, int k, const footprints *b, int j)
     return !x && !y && k == j && a->node == b->node && k >= MBA_ARG_SCRATCH(0);
 }
 
-/* Of what a launch reads: what the two before it have read or written, so that L2 may hold it still. Launches too small
- * to displace anything are passed over. */
+/* recent_bytes: what a launch reads and one of the two launches before it read or wrote, so that L2 may still hold it.
+ * Launches that are too small to evict anything are skipped. */
 enum { BEFORE = 2 };
 static const double SMALL_BYTES = 1e6;
 
@@ -173,6 +176,7 @@ static double recent_bytes(const footprints *now, const footprints *before)
 
 static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k, const mba_plan *p, footprints *before)
 {
+    mba_assert(k >= 0 && k < p->nlaunches);
     const mba_launch        *l = &p->launch[k];
     static const char *const cls[] = { "tensor", "vector", "mixed", "copy" };
     mba_work_sums            sum;
@@ -213,6 +217,7 @@ static mba_status put_launch(mba_store *s, int64_t id, const mba_node *n, int k,
 int64_t mba_launch_number(const mba_program *p, int32_t node, int k)
 {
     int64_t n = k;
+    mba_assert(node >= 0 && node < p->graph->nnodes);
     for (int32_t i = 0; i < node; i++) n += p->plan[i]->nlaunches;
     return n;
 }

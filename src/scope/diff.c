@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* diff.c -- see diff.h. */
+/* diff.c -- see diff.h: collects the rows of both stores by name, then judges and sorts them. */
 #include "scope/diff.h"
 
 #include <math.h>
@@ -10,14 +10,18 @@
 
 static const double LEAST_SHARE = 0.01; // of the step
 
-const char *mba_diff_name(mba_diff_what w) { return (const char *const[]){ "step", "class", "operator", "kernel" }[w]; }
+const char *mba_diff_name(mba_diff_what w)
+{
+    mba_assert(w <= MBA_DIFF_KERNEL);
+    return (const char *const[]){ "step", "class", "operator", "kernel" }[w];
+}
 
 bool mba_diff_same(const mba_diff_row *r)
 {
     return r->what == MBA_DIFF_KERNEL && r->a_s > 0 && r->b_s > 0 && fabs(r->a_launches - r->b_launches) < 0.5;
 }
 
-/* Rows, and where they are by what they are about. */
+/* The rows, and their index by kind, name and phase. */
 typedef struct listing {
     mba_diff_row *row;
     int64_t       n, room;
@@ -35,6 +39,7 @@ static mba_diff_row *row_of(listing *l, mba_diff_what what, const char *name, co
     mba_diff_row *more = mba_grow(l->row, l->n, &l->room, sizeof *more);
     if (more) l->row = more;
     if (!more || !mba_lookup_add(&l->place, hash)) return NULL;
+    mba_assert(l->n < l->room);
     l->row[l->n] = (mba_diff_row){ what, name, phase, NAN, NAN, 0, 0, 0, 0, false };
     return &l->row[l->n++];
 }
@@ -86,12 +91,12 @@ static int by_kind_then_time(const void *x, const void *y)
     return (longest(a) < longest(b)) - (longest(a) > longest(b));
 }
 
-/* Of steps the unwatched one is judged; where a store has none (another program's), its kernels and copies. */
-static void judge(mba_diff_row *r, double gate, double step_s, bool unwatched)
+/* Of the step rows, the plain step is judged; if a store has none (an external program), the kernels and copies. */
+static void judge(mba_diff_row *r, double gate, double step_s, bool plain)
 {
     const double grown = r->b_s - r->a_s;
     const bool   judged = r->what == MBA_DIFF_OPERATOR
-                        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !unwatched);
+                        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !plain);
     r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
                 && grown > r->b_spread_s;
 }
@@ -106,8 +111,8 @@ mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const
         free(l.row);
         return mba_fail(MBA_E_NOMEM, "no memory to compare");
     }
-    const bool unwatched = !isnan(a->plain_s) && !isnan(b->plain_s);
-    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s, unwatched);
+    const bool plain = !isnan(a->plain_s) && !isnan(b->plain_s);
+    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s, plain);
     if (l.n) qsort(l.row, (size_t)l.n, sizeof *l.row, by_kind_then_time);
     *out = l.row;
     *n = l.n;

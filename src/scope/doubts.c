@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* doubts.c -- see doubts.h. */
+/* doubts.c -- see doubts.h: one function per warning, then the explanations of kernels above 100 % of their floor. */
 #include "scope/doubts.h"
 
 #include <math.h>
@@ -7,13 +7,14 @@
 #include <string.h>
 
 static const double SPREAD_MOST = 0.10, CLOCK_LEAST = 0.95;
-static const double MEASURED = 1.005; /* times of the timeline have three digits: so much above is none */
+static const double MEASURED = 1.005; /* times have three digits: up to this ratio is not above the floor */
 
 /* ---- clocks ---- */
 
 static void add_reason(mba_clocks *c, const char *text)
 {
     const size_t n = strlen(c->reasons);
+    mba_assert(n < sizeof c->reasons);
     if (!text || !*text || !strcmp(text, "no") || strstr(c->reasons, text)) return;
     snprintf(c->reasons + n, sizeof c->reasons - n, "%s%s", n ? ", " : "", text);
 }
@@ -66,7 +67,7 @@ static bool doubt_steps(mba_doubt *out, const mba_analysis *a)
     return true;
 }
 
-/* ---- programs that are not ours ---- */
+/* ---- external programs ---- */
 
 static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
 {
@@ -97,6 +98,7 @@ int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a)
     n += doubt_steps(&out[n], a);
     n += doubt_loop(&out[n], a);
     n += doubt_end(&out[n], a);
+    mba_assert(n <= MBA_DOUBTS_MAX);
     return n;
 }
 
@@ -108,13 +110,14 @@ mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
     if (k->bound == MBA_BY_TENSOR) return isnan(a->best.tensor) ? MBA_ABOVE_LANES : MBA_ABOVE_PRODUCT;
     if (k->bound != MBA_BY_MEMORY) return MBA_ABOVE_LANES;
     if (isnan(k->counted.dram_bytes)) return MBA_ABOVE_UNCOUNTED;
-    // what came from DRAM alone would have taken less than the kernel did
+    // If the DRAM bytes alone take less than the kernel, L2 held the rest.
     const double dram_s = k->counted.dram_bytes / a->best.dram;
     return dram_s > k->median_s ? MBA_ABOVE_COPY : MBA_ABOVE_CACHED;
 }
 
 mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
 {
+    mba_assert(why < MBA_ABOVES);
     mba_doubt    d = { "" };
     char         ceiling[96] = "";
     const bool   tensor = why == MBA_ABOVE_PRODUCT;
@@ -153,7 +156,7 @@ mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
     return d;
 }
 
-/* That of the kernels whose floors exceed their times by the most. */
+/* The reason of the kernels whose floors exceed their times by the most. */
 mba_doubt mba_above_all(const mba_analysis *a)
 {
     double excess_s[MBA_ABOVES] = { 0 };

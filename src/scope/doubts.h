@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* doubts.h -- what a reader must know before believing the numbers of a store, in words. show, diff, suite and the page
- * print these and no others.
+/* doubts.h -- warnings about the numbers of a store, in words. show, diff, suite and the report print exactly these.
  *
  *     mba_doubt d[MBA_DOUBTS_MAX];
  *     for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) puts(d[i].text);
@@ -16,31 +15,31 @@ typedef struct mba_doubt {
     char text[320];
 } mba_doubt;
 
-/* Clocks that were held back, steps whose times spread, programs of which no step is known or that were interrupted.
- * The spread is the distance from the 10th to the 90th percentile over the median (of fewer than 11 steps: from the
- * shortest to the longest); above 10 % it is a doubt. */
+/* Warns about throttled clocks, step times that spread, and programs whose steps are not known or that were
+ * interrupted. The spread is the distance from the 10th to the 90th percentile over the median (with fewer than 11
+ * steps: from shortest to longest); above 10 % it is a warning. */
 int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a);
 
-/* The SM's clock while steps ran, MHz, as the driver told; NaN: it did not. reasons: what held it back; "". */
+/* The SM clock in MHz while steps ran, by the driver; NaN: not known. reasons: why it was throttled; may be "". */
 typedef struct mba_clocks {
     double low, high, mean, most;
     char   reasons[120];
 } mba_clocks;
 mba_clocks mba_clocks_of(const mba_analysis *a);
 
-/* The driver's energy meter moves in steps of up to a tenth of a second: over less than 5 s it has shown a mean power
- * of 772 W on a card limited to 700 W. */
+/* The driver's energy meter advances in steps of up to 0.1 s: over less than 5 s it showed a mean power of 772 W on a
+ * card limited to 700 W. */
 #define MBA_ENERGY_S_MIN 5.0
 static inline bool mba_energy_counts(const mba_row_energy *e) { return e->seconds >= MBA_ENERGY_S_MIN; }
 
-/* Why a kernel, or the kernels of a store, take less time than their floor. */
+/* Why a kernel, or the kernels of a store, can be faster than their floor. */
 typedef enum mba_above {
     MBA_NOT_ABOVE,
-    MBA_ABOVE_CACHED,    /* fewer bytes came from DRAM than the operands have: L2 held the rest */
-    MBA_ABOVE_COPY,      /* all came from DRAM, at more than the copy's rate */
-    MBA_ABOVE_PRODUCT,   /* tensor work at more than the rate of the large product */
-    MBA_ABOVE_LANES,     /* vector or special work at more than the rate of the loop */
-    MBA_ABOVE_UNCOUNTED, /* no counter of this kernel tells which */
+    MBA_ABOVE_CACHED,    /* fewer DRAM bytes than the operands have: L2 held the rest */
+    MBA_ABOVE_COPY,      /* all bytes came from DRAM, faster than the copy that set the ceiling */
+    MBA_ABOVE_PRODUCT,   /* tensor work, faster than the GEMM that set the ceiling */
+    MBA_ABOVE_LANES,     /* vector or special work, faster than the loop that set the ceiling */
+    MBA_ABOVE_UNCOUNTED, /* this kernel has no counters to decide */
     MBA_ABOVES
 } mba_above;
 mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k);

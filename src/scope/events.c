@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* events.c -- see events.h. */
+/* events.c -- see events.h: a growing list of events whose names are stored once, and short kernel names. */
 #include "scope/events.h"
 
 #include <ctype.h>
@@ -29,6 +29,7 @@ mba_status mba_events_add(mba_events *l, const mba_event *e)
     if (more) l->event = more;
     if (name < 0 || !more)
         return mba_fail(MBA_E_NOMEM, "no memory for %lld events\nfix: profile fewer steps", (long long)l->n);
+    mba_assert(l->n < l->room && name < l->nnames);
     l->event[l->n] = *e;
     l->event[l->n++].name = l->names[name];
     return MBA_OK;
@@ -43,11 +44,12 @@ void mba_events_free(mba_events *l)
     *l = (mba_events){ 0 };
 }
 
-/* The last identifier of the (nested) name: digits, then as many characters. */
+/* The last identifier of a mangled (nested) name: each is a length in digits, then that many characters. */
 void mba_kernel_short(char *out, size_t room, const char *name)
 {
     const char *p = name, *best = name;
     size_t      length = strlen(name);
+    mba_assert(room > 0);
     if (!strncmp(p, "_Z", 2)) {
         p += 2;
         if (*p == 'N') p++;

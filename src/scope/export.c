@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c -- see export.h. */
+/* export.c -- see export.h: CSV and JSON, one row at a time. export_trace.c and export_store.c have the other
+ * formats. */
 #include "scope/export.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 /* ---- words ---- */
 
-/* Length of the UTF-8 character at s, 0 where there is none: bounds of RFC 3629. */
+/* Length of the UTF-8 character at s, 0 if it is not valid by RFC 3629. */
 static int utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return 1;
@@ -41,7 +42,7 @@ void mba_export_string(FILE *f, const char *text)
 static void number(FILE *f, double v)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.17g", v); // shortest that reads back
+    snprintf(text, sizeof text, "%.17g", v); // else the fewest digits that read back as v
     for (int digits = 1; digits < 17; digits++) {
         char shorter[32];
         snprintf(shorter, sizeof shorter, "%.*g", digits, v);
@@ -98,6 +99,7 @@ static mba_status csv_row(void *ctx, const void *row)
 
 mba_status mba_export_csv(FILE *f, mba_store *s, mba_store_rows table)
 {
+    mba_assert(table < MBA_ROWS_COUNT);
     writing w = { f, &mba_store_tables[table], 0 };
     for (int i = 0; i < w.t->ncolumns; i++) {
         char        heading[128];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export_store.c -- a smaller store from a large one, for tests: fewer steps, equal nodes as one, without what is kept
- * for looking closely.
+/* export_store.c -- see export.h: makes a smaller store from a large one, for tests: fewer steps, equal nodes merged,
+ * detail tables left out.
  *
- * A model has many layers that cannot be told apart. Nodes with one operator, phase, variant, shape and work become the
- * first of them, with its launches; events of all layers stay and belong to it. A metric that several sets have read
- * is kept once, as the analysis takes it: of the first set by name; without the set and without its unit, which is in
- * its name. */
+ * The layers of a model are alike. Nodes with the same operator, phase, variant, shape and work are replaced by the
+ * first of them, with its launches; the events of all layers stay and refer to it. A metric that several counter sets
+ * have is kept once, from the first set by name, as the analysis reads it; the set and the unit, which is in the name,
+ * are left out. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "core/file.h"
 #include "scope/export.h"
 
-static const double STALL_LEAST = 0.1; // warps per issue; less is never among those shown
+static const double STALL_LEAST = 0.1; // warps per issue; smaller stalls are never shown
 
 typedef struct copying {
     mba_store            *to;
@@ -26,8 +26,8 @@ typedef struct copying {
     int64_t               nnodes;
     const mba_row_launch *launch;
     int64_t               nlaunches;
-    int64_t              *first_node, *first_launch; /* of each: the row that stands for it; -1: none */
-    int64_t               kernel;                    /* of the counter that was kept last, and its metric */
+    int64_t              *first_node, *first_launch; /* per row: index of the row that replaces it; -1: none */
+    int64_t               kernel;                    /* kernel and metric of the last counter that was kept */
     char                  metric[256];
 } copying;
 
@@ -44,8 +44,8 @@ static bool alike(const mba_row_node *a, const mba_row_node *b)
 
 static int64_t node_at(const copying *c, int64_t id) { return mba_store_find(MBA_ROWS_node, c->node, c->nnodes, id); }
 
-/* The launch at the same place of the node that stands for this one's. */
-static int64_t standing_launch(const copying *c, const mba_row_launch *l)
+/* The launch that replaces this one: the same launch of the node that replaces its node. */
+static int64_t representative_launch(const copying *c, const mba_row_launch *l)
 {
     const int64_t at = node_at(c, l->node);
     if (at < 0) return -1;
@@ -54,7 +54,7 @@ static int64_t standing_launch(const copying *c, const mba_row_launch *l)
     return -1;
 }
 
-static mba_status find_standing(copying *c, mba_store *from)
+static mba_status find_representatives(copying *c, mba_store *from)
 {
     mba_row_node   *n;
     mba_row_launch *l;
@@ -68,15 +68,16 @@ static mba_status find_standing(copying *c, mba_store *from)
     for (int64_t i = 0; i < c->nnodes; i++) {
         int64_t k = 0;
         while (k < i && !(c->first_node[k] == k && alike(&n[k], &n[i]))) k++;
+        mba_assert(k <= i);
         c->first_node[i] = k;
     }
-    for (int64_t i = 0; i < c->nlaunches; i++) c->first_launch[i] = standing_launch(c, &l[i]);
+    for (int64_t i = 0; i < c->nlaunches; i++) c->first_launch[i] = representative_launch(c, &l[i]);
     return MBA_OK;
 }
 
 /* ---- rows ---- */
 
-static int64_t standing_node(const copying *c, int64_t id)
+static int64_t representative_node(const copying *c, int64_t id)
 {
     const int64_t at = id == MBA_ABSENT ? -1 : node_at(c, id);
     return at < 0 ? id : c->node[c->first_node[at]].id;
@@ -86,7 +87,7 @@ static mba_status copy_node(const copying *c, mba_row_node n)
 {
     const int64_t at = node_at(c, n.id);
     if (at < 0 || c->first_node[at] != at) return MBA_OK;
-    n.serves = standing_node(c, n.serves);
+    n.serves = representative_node(c, n.serves);
     return mba_store_put(c->to, MBA_ROWS_node, &n);
 }
 
@@ -99,17 +100,17 @@ static mba_status copy_launch(const copying *c, const mba_row_launch *l)
 static mba_status copy_event(const copying *c, mba_row_event e)
 {
     if (e.step >= c->steps) return MBA_OK;
-    e.node = standing_node(c, e.node);
+    e.node = representative_node(c, e.node);
     if (e.launch != MBA_ABSENT) {
         const int64_t at = mba_store_find(MBA_ROWS_launch, c->launch, c->nlaunches, e.launch);
         const int64_t first = at < 0 ? -1 : c->first_launch[at];
         e.launch = first < 0 ? MBA_ABSENT : c->launch[first].id;
     }
-    e.phase = NULL; // that of its node or kernel
+    e.phase = NULL; // its node or kernel has it
     return mba_store_put(c->to, MBA_ROWS_event, &e);
 }
 
-/* The analysis does without these; they are for people. */
+/* False for metrics that the analysis does not use. */
 static bool is_read(const char *metric)
 {
     static const char *const unread[] = { "op_dfma",
@@ -135,7 +136,7 @@ static bool is_read(const char *metric)
 static mba_status copy_counter(copying *c, mba_row_counter r)
 {
     const bool stall = r.metric && strstr(r.metric, "issue_stalled_");
-    if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK; // of the simulator alone
+    if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK; // only for the simulator
     if ((stall && r.value < STALL_LEAST) || !is_read(r.metric)) return MBA_OK;
     if (c->kernel == r.kernel && r.metric && !strcmp(c->metric, r.metric)) return MBA_OK;
     c->kernel = r.kernel;
@@ -144,7 +145,7 @@ static mba_status copy_counter(copying *c, mba_row_counter r)
     return mba_store_put(c->to, MBA_ROWS_counter, &r);
 }
 
-/* A command without the folders of the machine it ran on. */
+/* Removes the folders of the machine from the command line. */
 static mba_status copy_sheet(const copying *c, mba_row_sheet r)
 {
     char   text[4096];
@@ -164,7 +165,7 @@ static mba_status copy_sheet(const copying *c, mba_row_sheet r)
     return mba_store_put(c->to, MBA_ROWS_sheet, &r);
 }
 
-/* Templates of other people have names of kilobytes. */
+/* Truncates the symbol: names of templates have kilobytes. */
 static mba_status copy_kernel(const copying *c, mba_row_kernel k)
 {
     char text[64];
@@ -189,7 +190,7 @@ static mba_status copy_row(void *ctx, const void *row)
 
 static mba_status copy_all(copying *c, mba_store *from)
 {
-    MBA_TRY(find_standing(c, from));
+    MBA_TRY(find_representatives(c, from));
     for (int t = 0; t < MBA_ROWS_COUNT; t++) {
         c->table = (mba_store_rows)t;
         const char *order = t == MBA_ROWS_counter ? "kernel, metric, metric_set" : NULL;
@@ -199,7 +200,7 @@ static mba_status copy_all(copying *c, mba_store *from)
     return MBA_OK;
 }
 
-/* Under whatever names: ./run.db, a link. */
+/* Compares the files themselves: names may differ (./run.db, a link). */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -211,7 +212,7 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
     copying c = { .steps = steps, .kernel = MBA_ABSENT };
     if (is_same_file(path, mba_store_path(from)))
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
-    char fresh[4096]; // under its own name it is seen when it is whole
+    char fresh[4096]; // renamed when complete, so no reader sees a partial store
     if (snprintf(fresh, sizeof fresh, "%s.unfinished", path) >= (int)sizeof fresh)
         return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --store FILE.db");
     MBA_TRY(mba_store_may_replace(path));

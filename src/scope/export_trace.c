@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export_trace.c -- the timeline in the trace event format: a lane per stream, a lane per SM.
+/* export_trace.c -- see export.h: writes the timeline in the trace event format, one lane per stream and per SM.
  *
- * Slices of a lane must nest or be apart: viewers drop or cut others. A kernel that begins while the one before it on
- * its stream ends (programmatic launch), and blocks that share an SM, go to a second lane of the stream or SM. */
+ * Slices of a lane must nest or be disjoint; viewers drop or cut others. A kernel that starts before the previous one
+ * on its stream ends (dependent launch) and blocks that share an SM go to a second lane of the stream or SM. */
 #include <stdlib.h>
 
 #include "scope/export.h"
 
 enum { STREAMS = 1, SMS = 2 };                 /* the two processes of the trace */
-enum { BESIDE_MAX = 64, MORE_TIDS = 1 << 24 }; /* lanes of one stream or SM; numbers of all but the first of them */
+enum { BESIDE_MAX = 64, MORE_TIDS = 1 << 24 }; /* lanes of one stream or SM; first thread id of additional lanes */
 
 typedef struct lane {
     int     process, beside;
@@ -22,7 +22,7 @@ typedef struct tracing {
     int64_t               nkernels;
     const mba_row_node   *node;
     int64_t               nnodes;
-    int64_t              *began; /* per kernel: its first event; MBA_ABSENT: none */
+    int64_t              *began; /* per kernel: start of its first event; MBA_ABSENT: none */
     lane                 *lane;
     size_t                nlanes, room;
 } tracing;
@@ -50,7 +50,7 @@ static void name_lane(tracing *t, const lane *l)
             l->process, (long long)l->tid, (long long)(l->of % (MORE_TIDS / BESIDE_MAX) * BESIDE_MAX + l->beside));
 }
 
-/* The first lane of a stream or SM that is free by then; a new one where none is. */
+/* The first lane of a stream or SM that is free at start_ns, or a new one; the last one if BESIDE_MAX are in use. */
 static mba_status find_lane(tracing *t, int process, int64_t of, double start_ns, lane **out)
 {
     int beside = 0;
@@ -68,6 +68,7 @@ static mba_status find_lane(tracing *t, int process, int64_t of, double start_ns
     }
     t->lane[t->nlanes] = (lane){ process, beside, of, beside ? MORE_TIDS + (int64_t)t->nlanes : of, 0 };
     *out = &t->lane[t->nlanes++];
+    mba_assert(t->nlanes <= t->room && beside < BESIDE_MAX);
     name_lane(t, *out);
     return MBA_OK;
 }
@@ -79,7 +80,7 @@ static void text_arg(FILE *f, const char *name, const char *text)
     mba_export_string(f, text);
 }
 
-/* A complete event; times of the format are in microseconds. */
+/* Writes a complete event; the format has microseconds. */
 static mba_status slice(tracing *t, int process, int64_t of, const char *name, const char *category, double start_ns,
                         double duration_ns)
 {
@@ -116,8 +117,8 @@ static mba_status trace_event(void *ctx, const void *row)
     return MBA_OK;
 }
 
-/* Blocks of a kernel that has records: their times begin with the kernel, so they are drawn where it first is on the
- * timeline. They were recorded in a run of their own and may end later than it does there. */
+/* Writes a recorded block. Its times are relative to its kernel, so it is placed at the kernel's first event. Blocks
+ * are recorded in a separate run and may end later than the kernel does in the timeline. */
 static mba_status trace_block(void *ctx, const void *row)
 {
     tracing              *t = ctx;

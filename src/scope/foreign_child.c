@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* foreign_child.c -- see foreign_child.h. */
+/* foreign_child.c -- see foreign_child.h: signal handlers, fork and exec, waiting. */
 #include "scope/foreign_child.h"
 
 #include <errno.h>
@@ -20,14 +20,14 @@ enum { PASSED = sizeof passed / sizeof *passed };
 static struct {
     struct sigaction      was[PASSED];
     bool                  ours[PASSED]; // which have our handler
-    volatile pid_t        child;        // 0: it has ended, or has not begun
-    volatile sig_atomic_t first;        // signal; 0: none came
+    volatile pid_t        child;        // 0: it has ended, or has not started
+    volatile sig_atomic_t first;        // the first signal; 0: none
     int64_t               first_ns;
     void (*told)(int number);
 } at;
 
-/* What it did before us; it comes when the handler returns. */
-static void as_before(int number)
+/* Restores the original handler and raises the signal again; it is delivered when our handler returns. */
+static void raise_original(int number)
 {
     for (int i = 0; i < PASSED; i++)
         if (passed[i] == number) sigaction(number, &at.was[i], NULL);
@@ -40,8 +40,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     const int64_t now = mba_clock_ns();
     const bool    another = at.first && now - at.first_ns >= ONE_SIGNAL_MS * INT64_C(1000000);
     (void)context;
-    if (at.child > 0 && info->si_code != SI_KERNEL) kill(at.child, number); // the terminal tells the child itself
-    if (at.child <= 0 && another) as_before(number);
+    if (at.child > 0 && info->si_code != SI_KERNEL) kill(at.child, number); // the terminal signals the child itself
+    if (at.child <= 0 && another) raise_original(number);
     if (!at.first) {
         at.first_ns = now;
         at.first = number;
@@ -50,8 +50,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     errno = error;
 }
 
-/* A hangup that is ignored (nohup) stays so. */
-static void mind_signals(void)
+/* Installs our handlers, except for a hangup that is ignored (nohup). */
+static void install_handlers(void)
 {
     struct sigaction act = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
     for (int i = 0; i < PASSED; i++) sigaddset(&act.sa_mask, passed[i]);
@@ -69,13 +69,13 @@ void mba_child_forget(void)
     memset(at.ours, 0, sizeof at.ours);
 }
 
-/* In the child: never returns. `failed` closes where the program begins; else it says why it does not. */
+/* Runs in the child and never returns. exec closes the pipe `failed`; if it fails, the reason goes into the pipe. */
 static void become(char *const *argv, void (*prepare)(const void *ctx), const void *ctx, const sigset_t *mask,
                    int failed)
 {
     for (int i = 0; i < PASSED; i++)
         if (at.ours[i]) signal(passed[i], SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL); // we ignore it; the program is as if nobody watched
+    signal(SIGXFSZ, SIG_DFL); // we ignore it, but the program must not inherit that
     sigprocmask(SIG_SETMASK, mask, NULL);
     prepare(ctx);
     execvp(argv[0], argv);
@@ -83,7 +83,7 @@ static void become(char *const *argv, void (*prepare)(const void *ctx), const vo
     _exit(write(failed, &why, sizeof why) == sizeof why ? 127 : 126);
 }
 
-/* No signal comes between the fork and the moment at which we know whom to pass it on to. */
+/* Blocks signals from the fork until at.child is set, so that none is lost. */
 static mba_status start(char *const *argv, void (*prepare)(const void *ctx), const void *ctx, const int ends[2])
 {
     sigset_t all, mask;
@@ -98,7 +98,8 @@ static mba_status start(char *const *argv, void (*prepare)(const void *ctx), con
     return child > 0 ? MBA_OK : mba_fail(MBA_E_IO, "cannot start '%s'\nwhy: %s", argv[0], strerror(why));
 }
 
-/* *why: 0, or the reason for which the program did not begin. The child is ours to name until it is reaped. */
+/* *why: 0, or errno of a failed exec. WNOWAIT keeps the process id valid until at.child is cleared, so that a handler
+ * never signals another process. */
 static mba_status wait_for(const char *name, int failed, int *status, int *why)
 {
     ssize_t   n;
@@ -119,11 +120,12 @@ mba_status mba_child_run(char *const *argv, void (*prepare)(const void *ctx), co
 {
     int           ends[2], status = 0, why = 0;
     const int64_t began_ns = mba_clock_ns();
+    mba_assert(argv[0] && prepare && at.child <= 0); // one program at a time
     *end = (mba_child_end){ 0 };
     if (pipe2(ends, O_CLOEXEC)) return mba_fail(MBA_E_IO, "cannot make a pipe\nwhy: %s", strerror(errno));
     at.first = 0;
     at.told = told;
-    mind_signals();
+    install_handlers();
     mba_status st = start(argv, prepare, ctx, ends);
     close(ends[1]);
     if (st == MBA_OK) st = wait_for(argv[0], ends[0], &status, &why);

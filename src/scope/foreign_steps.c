@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* foreign_steps.c -- see foreign_steps.h. */
+/* foreign_steps.c -- see foreign_steps.h: collects launches, tries four ways to find a loop, and maps events to steps.
+ */
 #include "scope/foreign_steps.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct launch {
     bool     updates;
 } launch;
 
-/* Numbers of calls: of the launch before the step, its first, its last, the one behind it. */
+/* Correlation ids: of the launch before the step, of its first and last launch, and of the launch after it. */
 typedef struct step {
     int64_t before, first, last, behind, end_ns;
     bool    follows;
@@ -57,7 +58,8 @@ mba_status mba_foreign_steps_add(mba_foreign_steps *s, const mba_event *e, int64
     return MBA_OK;
 }
 
-/* Nodes of a graph have one call together: by their numbers, for branches may overtake each other. */
+/* By call. The nodes of a graph share one call; they are ordered by node number, because branches may overtake each
+ * other. */
 static int by_call(const void *x, const void *y)
 {
     const launch *a = x, *b = y;
@@ -66,11 +68,11 @@ static int by_call(const void *x, const void *y)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-/* ---- tries ---- */
+/* ---- attempts ---- */
 
 static bool same_stream(const launch *a, const launch *b) { return a->device == b->device && a->stream == b->stream; }
 
-/* The stream with the most launches, by a majority vote: it need not be one, but a busy one. */
+/* A launch of the busiest stream, by majority vote: exact if one stream has the majority, else some busy stream. */
 static const launch *busiest(const mba_foreign_steps *s)
 {
     const launch *best = NULL;
@@ -86,7 +88,7 @@ typedef struct attempt {
     mba_repeats found;
     int64_t    *place;
     bool        by_name;
-} attempt; // place: launches that were asked
+} attempt; // place: index of each launch
 
 static mba_status try_one(attempt *t, const mba_foreign_steps *s, const launch *only, bool by_name)
 {
@@ -113,7 +115,7 @@ static void give_up(attempt *t)
     *t = (attempt){ 0 };
 }
 
-/* The first that finds a loop; a later one must find a tenth more. */
+/* Takes the first attempt that finds a loop; a later one must cover 10 % more launches to replace it. */
 static mba_status try_all(attempt *best, const mba_foreign_steps *s)
 {
     const launch *only[] = { NULL, busiest(s) };
@@ -141,13 +143,15 @@ static mba_status try_all(attempt *best, const mba_foreign_steps *s)
 
 static step make_step(const mba_foreign_steps *s, const attempt *t, int64_t i)
 {
+    mba_assert(i >= 0 && i < t->found.n && t->found.length > 0);
     const int64_t first = t->place[t->found.first[i]], last = t->place[t->found.first[i] + t->found.length - 1];
-    int64_t       before = first - 1, behind = last + 1;
-    step          x = { .before = -1,
-                        .first = s->launch[first].correlation,
-                        .last = s->launch[last].correlation,
-                        .behind = INT64_MAX,
-                        .follows = i > 0 && t->found.first[i] == t->found.first[i - 1] + t->found.length };
+    mba_assert(first >= 0 && first <= last && last < s->n);
+    int64_t before = first - 1, behind = last + 1;
+    step    x = { .before = -1,
+                  .first = s->launch[first].correlation,
+                  .last = s->launch[last].correlation,
+                  .behind = INT64_MAX,
+                  .follows = i > 0 && t->found.first[i] == t->found.first[i - 1] + t->found.length };
     if (before >= 0) x.before = s->launch[before].correlation;
     if (behind < s->n) x.behind = s->launch[behind].correlation;
     for (int64_t k = first; k <= last; k++)
@@ -168,13 +172,14 @@ mba_status mba_foreign_steps_find(mba_foreign_steps *s)
         s->loop = (mba_foreign_loop){ n,         t.found.n,           t.found.length,
                                       s->beyond, t.found.of_launches, t.found.of_time,
                                       t.by_name };
+    mba_assert(s->loop.n <= s->loop.found && s->loop.n * s->loop.length <= s->n);
     give_up(&t);
     return st;
 }
 
 mba_foreign_loop mba_foreign_steps_loop(const mba_foreign_steps *s) { return s->loop; }
 
-/* The last that begins at this call or before it; -1: none. */
+/* The last step that starts at this call or before; -1: none. */
 static int64_t last_begun(const mba_foreign_steps *s, int64_t call)
 {
     int64_t low = 0, high = s->loop.n;
@@ -199,6 +204,7 @@ int64_t mba_foreign_steps_of(const mba_foreign_steps *s, const mba_event *e)
 
 double mba_foreign_steps_seconds(const mba_foreign_steps *s, int64_t i)
 {
+    mba_assert(i < s->loop.n);
     if (i < 1 || !s->step[i].follows || s->step[i].end_ns <= s->step[i - 1].end_ns) return NAN;
     return 1e-9 * (double)(s->step[i].end_ns - s->step[i - 1].end_ns);
 }

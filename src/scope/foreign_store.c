@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* foreign_store.c -- see foreign_store.h. */
+/* foreign_store.c -- see foreign_store.h: one callback per kind of trace record, the names of kernels, and the notes on
+ * steps, missing events and memory. */
 #include "scope/foreign_store.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "scope/occupancy.h"
 #include "scope/trace_file.h"
 
-/* A distinct kernel: name, geometry, resources of its code. Compared as bytes: no padding. */
+/* What distinguishes kernels: name, geometry, resources of the code. No padding, because it is compared as bytes. */
 typedef struct key {
     int64_t name;
     int32_t grid[3], block[3], regs, smem_static, smem_dynamic, local;
@@ -36,13 +37,13 @@ typedef struct storing {
     mba_events           names;
     kernel              *kernel;
     int64_t              n, room;
-    mba_lookup           place; // of a kernel, by its key
-    mba_kernel_named    *named; // distinct symbols and code of kernels
+    mba_lookup           place; // index of a kernel by its key
+    mba_kernel_named    *named; // the distinct pairs of symbol and code
     mba_foreign_steps   *steps;
-    bool                 marked; // the program's ranges tell steps apart
+    bool                 marked; // NVTX ranges mark the steps
     int64_t              origin_ns, end_ns, nsteps, unclear;
     mba_trace_memory     memory;
-    int64_t              failed; // the last allocation that failed; how many did
+    int64_t              failed; // the last failed allocation; the number of failures
 } storing;
 
 /* ---- kernels ---- */
@@ -79,7 +80,7 @@ static mba_status find_event(storing *x, const mba_event *e, int64_t *out)
     return find(x, &k, out);
 }
 
-/* Counters know less of a kernel than the timeline: name, geometry, dynamic shared memory. -1: several kernels fit. */
+/* Finds a kernel by what counter records have: name, geometry, dynamic shared memory. -1: several kernels match. */
 static mba_status find_counted(storing *x, const mba_trace_counter *c, int64_t *out)
 {
     key     k;
@@ -99,6 +100,7 @@ static mba_status find_counted(storing *x, const mba_trace_counter *c, int64_t *
 
 /* ---- names ---- */
 
+/* Finds the distinct pairs of symbol and code, and names them (kernel_names.h). */
 static mba_status name_kernels(storing *x)
 {
     mba_lookup place = { 0 };
@@ -114,6 +116,7 @@ static mba_status name_kernels(storing *x)
                && (x->named[found].symbol != one.symbol || memcmp(x->named[found].code, one.code, sizeof one.code)))
             continue;
         if (found < 0 && (ok = mba_lookup_add(&place, hash))) x->named[found = n++] = one;
+        mba_assert(found < n);
         x->kernel[i].named = found;
     }
     mba_lookup_free(&place);
@@ -121,7 +124,7 @@ static mba_status name_kernels(storing *x)
               : mba_fail(MBA_E_NOMEM, "no memory for the names of %lld kernels", (long long)x->n);
 }
 
-/* Forward or backward, where the name of the operator says so. */
+/* The phase, if the name of the operator says it. */
 static const char *phase_of(const mba_rule *r)
 {
     if (!r) return NULL;
@@ -131,6 +134,7 @@ static const char *phase_of(const mba_rule *r)
 
 static mba_status put_kernel(storing *x, int64_t id)
 {
+    mba_assert(id >= 0 && id < x->n);
     const kernel    *k = &x->kernel[id];
     const mba_event *e = &k->first;
     mba_row_kernel   r = mba_no_kernel;
@@ -152,7 +156,7 @@ static mba_status put_kernel(storing *x, int64_t id)
     return mba_put_kernel(x->s, &r);
 }
 
-/* ---- what the trace has ---- */
+/* ---- records of the trace ---- */
 
 static mba_status see_launch(void *ctx, const mba_event *e)
 {
@@ -180,6 +184,7 @@ static mba_status see_event(void *ctx, const mba_event *e)
     if (e->graph) r.graph_node = (int64_t)(e->graph_node & INT64_MAX);
     if (e->kind == MBA_EVENT_KERNEL) {
         MBA_TRY(find_event(x, e, &r.kernel));
+        mba_assert(r.kernel >= 0 && r.kernel < x->n && r.duration_ns >= 0);
         kernel *k = &x->kernel[r.kernel];
         if (!k->first.regs) k->first = *e;
         k->busy_ns += (double)r.duration_ns;
@@ -262,6 +267,7 @@ static mba_status put_summary(storing *x)
         else if (!worst || k->busy_ns > worst->busy_ns) worst = k;
     }
     x->sum->kernels = x->n;
+    mba_assert(x->sum->classified_ns <= x->sum->busy_ns);
     if (!worst || x->sum->busy_ns <= 0) return MBA_OK;
     snprintf(text, sizeof text, "%.2f %% of the kernels' time has a rule; the longest without one: %.200s",
              100 * x->sum->classified_ns / x->sum->busy_ns, x->names.names[worst->key.name]);
@@ -270,7 +276,7 @@ static mba_status put_summary(storing *x)
 
 /* ---- steps ---- */
 
-/* What a page may call a step: an entry into a range, a repetition that was found, or nothing. */
+/* Writes what a step is: an NVTX range, a loop that was found, or the whole program. */
 static mba_status put_steps(storing *x)
 {
     const mba_foreign_loop l = mba_foreign_steps_loop(x->steps);
@@ -304,7 +310,7 @@ static mba_status put_steps(storing *x)
 
 /* ---- how it ended ---- */
 
-/* Of a process that was killed, what CUPTI had not handed over is gone. */
+/* Notes what is missing of a killed process: the events that CUPTI had not delivered. */
 static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba_child_end *end)
 {
     char         text[256];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* foreign_store.h -- the trace of a process that is not ours into a store: kernels classified by rules.
+/* foreign_store.h -- writes the trace of an external process into a store, with kernels classified by rules (rules.h).
  *
  *     MBA_TRY(mba_foreign_store(store, "run.db.trace", rules, machine, &end, &sum));
  *
- * machine NULL: not known, no occupancy; end NULL: nobody knows how the process ended. Any number of events in bounded
- * memory: the file is read three times, for its steps, its timeline and the rest. No CUDA. */
+ * machine NULL: not known, so no occupancy; end NULL: it is not known how the process ended. Memory is bounded for any
+ * number of events: the file is read three times, for its steps, its timeline and the rest. No CUDA. */
 #ifndef MBA_SCOPE_FOREIGN_STORE_H
 #define MBA_SCOPE_FOREIGN_STORE_H
 
@@ -15,11 +15,11 @@
 
 typedef struct mba_foreign_summary {
     int64_t          events, kernels;
-    double           busy_ns, classified_ns;    /* of kernels; classified: a rule fits */
-    bool             complete, marked;          /* the process ended by itself; its ranges tell steps apart */
-    mba_foreign_loop loop;                      /* its steps, where they are not marked */
-    char             note[256];                 /* the first that the process left; "": none */
-    char             missing[256], memory[320]; /* of a process that was killed; that asked for too much. "": no */
+    double           busy_ns, classified_ns;    /* kernel time; of kernels that match a rule */
+    bool             complete, marked;          /* the trace has its end; NVTX ranges mark the steps */
+    mba_foreign_loop loop;                      /* its steps, if they are not marked */
+    char             note[256];                 /* the first note of the trace; "": none */
+    char             missing[256], memory[320]; /* lost events of a killed process; failed allocations; "": none */
 } mba_foreign_summary;
 
 MBA_MUST mba_status mba_foreign_store(mba_store *s, const char *path, const mba_rules *rules, const mba_machine *m,

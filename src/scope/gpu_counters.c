@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_counters.c -- the counters of a step: every distinct kernel once, among its neighbours.
+/* gpu_counters.c -- hardware counters of a step: every distinct kernel once, in its place within the step.
  *
- * The whole step is launched node by node for every group of metrics that one pass can read; CUPTI looks at the
- * stretches of it where a distinct kernel runs (node_ranges.h), so that caches are as the step leaves them and nothing
- * is replayed. A metric that takes more than one pass has all of the step between the first and the last of them
- * read. */
+ * The whole step is launched node by node, once per group of metrics that one pass can read. CUPTI reads only the
+ * ranges of nodes in which a distinct kernel runs (node_ranges.h), so caches are as the step leaves them and no
+ * kernel is replayed. For a metric that takes several passes, everything from the first to the last of these ranges
+ * is read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 
 enum { GROUPS_MAX = 32, PASSES_MAX = 64 };
 
-/* Kernels of one step in the order they are launched: the ranges of the profiler come in the same. They are known
- * twice, from the driver's calls and from the timeline; what CUPTI counts decides which of them it follows. */
+/* Kernels of one step in launch order, which is the order of the profiler's ranges. Two sources list them: the driver's
+ * calls and the timeline. The number of ranges decides which of the two CUPTI follows. */
 typedef struct launched {
     const char *name;
     int32_t     node, place, grid[3], block[3];
@@ -33,23 +33,23 @@ typedef struct launches {
 } launches;
 enum { BY_CALLS, BY_TIMELINE, SOURCES };
 
-/* What is read, and how far a run has come. */
+/* The state of one measurement: what is read, and the progress of a run. */
 typedef struct counting {
     mba_gpu_profile      *g;
     mba_program          *p;
     const mba_step       *step;
     launches              seen[SOURCES];
-    mba_node_range       *stretch, whole; /* whole: from the first of them to the last */
+    mba_node_range       *range, whole; /* whole: from the first of them to the last */
     int                   n;
     mba_counters         *session;
-    const mba_node_range *now; /* of this run, and the next of them */
+    const mba_node_range *now; /* ranges of this run; `at`: the next of them */
     int                   nnow, at;
     bool                  all; /* no pass is left */
     int64_t               ranges;
     mba_status            st;
 } counting;
 
-/* ---- what a step launches ---- */
+/* ---- launches of a step ---- */
 
 static void add_launch(launches *x, launched l)
 {
@@ -64,7 +64,7 @@ static void add_launch(launches *x, launched l)
     x->l[x->n++] = l;
 }
 
-static void saw_launch(void *ctx, const mba_launch_seen *s)
+static void on_launch(void *ctx, const mba_launch_seen *s)
 {
     launches       *x = ctx;
     const int32_t   node = mba_launch_trace_node();
@@ -108,7 +108,7 @@ static int64_t kernel_of(mba_gpu_profile *g, const mba_program *p, const launche
     return g->nkernels++;
 }
 
-/* ---- which of it is read ---- */
+/* ---- ranges that are read ---- */
 
 static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32_t *node)
 {
@@ -119,13 +119,14 @@ static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32
         if (kernel[i] < 0) return mba_fail(MBA_E_NOMEM, "no memory for kernels");
     }
     mba_wanted_nodes(wanted, kernel, node, l->n);
-    MBA_TRY(mba_node_ranges_of(&x->stretch, &x->n, wanted, x->p->graph->nnodes));
+    MBA_TRY(mba_node_ranges_of(&x->range, &x->n, wanted, x->p->graph->nnodes));
     if (!x->n) return mba_fail(MBA_E_DEVICE, "no launch of this step was seen\nfix: a bug of ours");
-    x->whole = (mba_node_range){ x->stretch[0].first, x->stretch[x->n - 1].last };
+    x->whole = (mba_node_range){ x->range[0].first, x->range[x->n - 1].last };
+    mba_assert(x->whole.first <= x->whole.last);
     return MBA_OK;
 }
 
-static mba_status choose_stretches(counting *x)
+static mba_status choose_ranges(counting *x)
 {
     const size_t     n = (size_t)x->seen[BY_CALLS].n + 1;
     bool            *wanted = calloc((size_t)x->p->graph->nnodes + 1, sizeof *wanted);
@@ -187,11 +188,12 @@ static bool counts_products(const mba_counter_group *group)
 
 static void add_to_mean(double *mean, double v, double n) { *mean = n > 1 ? *mean + (v - *mean) / n : v; }
 
-/* Means over the launches of each kernel that were read. */
+/* Means over the measured launches of each kernel. */
 static mba_status take_values(counting *x, const launches *l, const mba_counter_group *group, int set)
 {
     double  v[MBA_METRICS_MAX];
     int64_t range = 0;
+    mba_assert(set >= 0 && set < MBA_GPU_SETS_MAX && group->n <= MBA_METRICS_MAX);
     for (int64_t i = 0; i < x->g->nkernels; i++) x->g->kernel[i].launches = 0;
     for (int64_t i = 0; i < l->n; i++) {
         if (!mba_in_node_range(x->now, x->nnow, l->l[i].node)) continue;
@@ -204,6 +206,7 @@ static mba_status take_values(counting *x, const launches *l, const mba_counter_
         if (counts_products(group))
             add_to_mean(&k->data_flops, mba_gpu_data_flops(x->g, l->l[i].node, l->l[i].place), n);
     }
+    mba_assert(range == x->ranges); // every range of CUPTI belongs to one launch
     return MBA_OK;
 }
 
@@ -243,10 +246,10 @@ static mba_status try_group(counting *x, const mba_counter_group *group, int set
     return st;
 }
 
-/* By stretches where one pass is enough; all of the step where it is not, or where CUPTI does not follow. */
+/* Reads by ranges if one pass is enough; else, or if CUPTI fails, everything between the first and the last range. */
 static mba_status measure_group(counting *x, const mba_counter_group *group, int set)
 {
-    if (group->passes == 1 && try_group(x, group, set, x->stretch, x->n) == MBA_OK) return MBA_OK;
+    if (group->passes == 1 && try_group(x, group, set, x->range, x->n) == MBA_OK) return MBA_OK;
     if (group->passes == 1) mba_gpu_note_failure(x->g, "counters by stretches");
     return try_group(x, group, set, &x->whole, 1);
 }
@@ -256,6 +259,7 @@ static mba_status measure_group(counting *x, const mba_counter_group *group, int
 static void put_cost(const counting *x, const mba_metric_set *m, int passes, double began_s)
 {
     mba_gpu_profile *g = x->g;
+    mba_assert(g->ncosts < (int)(sizeof g->cost / sizeof *g->cost));
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "counters",
                                            .set = m->name,
                                            .passes = passes,
@@ -270,6 +274,7 @@ static mba_status measure_set(counting *x, const mba_metric_set *m)
     const double      began = mba_clock_s();
     int               n = 0, passes = 0;
     MBA_TRY(mba_counters_group(group, &n, GROUPS_MAX, NULL, m));
+    mba_assert(x->g->nsets < MBA_GPU_SETS_MAX);
     const int  set = x->g->nsets++;
     mba_status st = MBA_OK;
     x->g->set[set] = m;
@@ -281,25 +286,26 @@ static mba_status measure_set(counting *x, const mba_metric_set *m)
     return st;
 }
 
-static mba_status look_at_launches(counting *x)
+/* Runs the step once to list its launches, and chooses the ranges. */
+static mba_status list_launches(counting *x)
 {
-    static const mba_hooks none = { NULL, NULL, NULL }; // a run with hooks is not a captured one
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, &x->seen[BY_CALLS]));
+    static const mba_hooks none = { NULL, NULL, NULL }; // a run with hooks is not captured
+    MBA_TRY(mba_launches_begin(on_launch, NULL, NULL, &x->seen[BY_CALLS]));
     mba_status st = mba_program_run(x->p, MBA_STEP, x->step, &none);
     if (st == MBA_OK) st = x->p->device->wait();
     mba_launches_end();
     from_timeline(&x->seen[BY_TIMELINE]);
     for (int k = 0; k < SOURCES && st == MBA_OK; k++) st = x->seen[k].st;
-    return st == MBA_OK ? choose_stretches(x) : st;
+    return st == MBA_OK ? choose_ranges(x) : st;
 }
 
 mba_status mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step, const mba_gpu_options *o)
 {
     counting   x = { .g = g, .p = p, .step = step, .seen = { { .g = g }, { .g = g } } };
-    mba_status st = look_at_launches(&x);
+    mba_status st = list_launches(&x);
     for (int i = 0; i < o->nsets && st == MBA_OK; i++)
-        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_note_failure(g, "counters"); // the next may do better
-    free(x.stretch);
+        if (measure_set(&x, o->set[i]) != MBA_OK) mba_gpu_note_failure(g, "counters"); // the next set may succeed
+    free(x.range);
     for (int k = 0; k < SOURCES; k++) free(x.seen[k].l);
     return st;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_data.c -- what the data of a step decides of the work of our kernels, counted on the host from what they read.
+/* gpu_data.c -- computes data-dependent work of our kernels on the host, from the data that they read.
  *
- * A plan is of shapes and counts all there may be to do. Where a kernel leaves out what the data does not need, the
- * number it should issue is counted here, so that counters can be held to it exactly. Learning is off (lr = 0), so
- * every pass over the step has the same data. */
+ * A plan knows only shapes and counts the largest possible work. If a kernel skips work that its data does not need,
+ * the FLOPs that it should issue are computed here, so that hardware counters can be compared exactly. The learning
+ * rate is 0, so every pass over the step has the same data. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,17 +11,18 @@
 #include "ops/ssd/ssd_data_flops.h"
 #include "scope/gpu_profile.h"
 
-typedef struct looking {
+typedef struct reading {
     mba_gpu_profile *g;
     mba_program     *p;
     float           *records;
     size_t           room;
     mba_status       st;
-} looking;
+} reading;
 
-static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
+static mba_status take(reading *x, const mba_node *n, const mba_plan *plan, const mba_tensor *t)
 {
     const size_t bytes = (size_t)mba_tensor_bytes(t);
+    mba_assert(bytes > 0);
     if (bytes > x->room) {
         free(x->records);
         x->room = 0;
@@ -40,24 +41,24 @@ static mba_status take(looking *x, const mba_node *n, const mba_plan *plan, cons
     return MBA_OK;
 }
 
-/* Records are there behind a forward and before a backward. */
+/* The records exist after the forward node and before the backward node. */
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking          *x = ctx;
+    reading          *x = ctx;
     const mba_tensor *t = n->op == &mba_op_ssd_bwd ? mba_ssd_records(n, plan) : NULL;
     if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
 }
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking          *x = ctx;
+    reading          *x = ctx;
     const mba_tensor *t = n->op == &mba_op_ssd ? mba_ssd_records(n, plan) : NULL;
     if (x->st == MBA_OK && t) x->st = take(x, n, plan, t);
 }
 
 mba_status mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step)
 {
-    looking         x = { .g = g, .p = p };
+    reading         x = { .g = g, .p = p };
     const mba_hooks h = { before, after, &x };
     bool            any = false;
     for (int32_t i = 0; i < p->graph->nnodes && !any; i++)

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
+/* gpu_deep.c -- `profile --deep KERNEL`, first half: execution counts of every instruction, for one launch.
+ * gpu_samples.c has the second half, samples of the program counter. */
 #include <string.h>
 
 #include "core/lookup.h"
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-typedef struct looking {
+typedef struct counting {
     mba_gpu_profile *g;
     const char      *kernel, *only;
     mba_status       st;
     int32_t          node;
-} looking;
+} counting;
 
-/* A node of that name, or whose plan has a kernel of that name. */
+/* True if the operator has that name, or the plan has a kernel whose name contains it. */
 bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel)
 {
     bool yes = !strcmp(n->op->name, kernel);
@@ -21,7 +22,7 @@ bool mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel
     return yes;
 }
 
-/* An operator means all of its kernels. */
+/* NULL if `kernel` names the operator: then all its kernels count. */
 const char *mba_gpu_deep_only(const mba_node *n, const char *kernel)
 {
     return strcmp(n->op->name, kernel) ? kernel : NULL;
@@ -29,7 +30,7 @@ const char *mba_gpu_deep_only(const mba_node *n, const char *kernel)
 
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking *x = ctx;
+    counting *x = ctx;
     if (x->node >= 0 || x->st != MBA_OK || !mba_gpu_deep_is(n, plan, x->kernel)) return;
     x->st = mba_sass_begin();
     x->only = mba_gpu_deep_only(n, x->kernel);
@@ -43,6 +44,7 @@ mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction
     mba_gpu_instruction *more = mba_grow(g->instruction, g->ninstructions, &g->instructions_room, sizeof *more);
     if (more) g->instruction = more;
     if (name < 0 || file < 0 || metric < 0 || !more) return mba_fail(MBA_E_NOMEM, "no memory for instructions");
+    mba_assert(g->ninstructions < g->instructions_room);
     g->instruction[g->ninstructions] = *i;
     g->instruction[g->ninstructions].symbol = g->names.names[name];
     g->instruction[g->ninstructions].file = g->names.names[file];
@@ -52,7 +54,7 @@ mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction
 
 static void keep(void *ctx, const mba_sass_count *c)
 {
-    looking *x = ctx;
+    counting *x = ctx;
     if (x->st != MBA_OK) return;
     x->st = mba_gpu_instruction_add(x->g, &(mba_gpu_instruction){ .symbol = c->kernel ? c->kernel : "?",
                                                                   .file = c->file,
@@ -65,7 +67,7 @@ static void keep(void *ctx, const mba_sass_count *c)
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    looking *x = ctx;
+    counting *x = ctx;
     (void)plan;
     if (x->node != n->id || x->st != MBA_OK) return;
     const mba_status ended = mba_sass_end(x->only, keep, x);
@@ -76,7 +78,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 
 mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel)
 {
-    looking         x = { .g = g, .kernel = kernel, .st = MBA_OK, .node = -1 };
+    counting        x = { .g = g, .kernel = kernel, .st = MBA_OK, .node = -1 };
     const mba_hooks h = { before, after, &x };
     MBA_TRY(mba_program_run(p, MBA_STEP, step, &h));
     MBA_TRY(p->device->wait());

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_isolated.c -- the DRAM bytes of our kernels, each between two sweeps of L2: what a plan can be held to.
+/* gpu_isolated.c -- measures the cold-L2 bytes of our kernels: DRAM bytes of each launch between two flushes of L2,
+ * which can be compared with a plan.
  *
- * In a step a kernel finds part of what it reads in L2, and of what it writes up to half an L2 leaves for DRAM only
- * while the next ones run. Here every launch begins with an L2 full of clean lines of nobody's, and a sweep follows it:
- * what that sweep drives out, it has written. Reads are its own, for the same reason.
+ * Within a step, a kernel finds part of its inputs in L2, and up to half an L2 of its outputs reaches DRAM only while
+ * later kernels run. Here every launch starts with an L2 full of unrelated clean lines, and a flush follows it: what
+ * that flush writes back, the launch has written. All DRAM reads are its own, for the same reason.
  *
- * Of every plan the first node is looked at, if one of its launches moves more than twice the L2. The step runs twice,
- * node by node: once to see what is launched, sweeps among it, once with counters, whose ranges come in that order. */
+ * For every plan the first node is measured, if one of its launches moves more than twice the size of L2. The step runs
+ * twice, node by node: once to list the launches, flushes included, and once with counters, whose ranges have that
+ * order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,35 +20,35 @@
 #include "scope/gpu_profile.h"
 #include "scope/launch_trace.h"
 
-static const int         SWEEPS_OF_L2 = 6; // a sweep reads so many L2s: what is dirty goes
+static const int         SWEEPS_OF_L2 = 6; // a flush reads this many times the size of L2: all dirty lines go
 static const char *const metric[] = { "dram__bytes_read.sum", "dram__bytes_write.sum" };
 enum { READ, WRITTEN, METRICS };
 
-/* What was launched for the nodes that are looked at, in order. */
+/* A launch of a measured node, in order; sweep: it is a flush. */
 typedef struct item {
     int32_t node, place, grid[3];
     bool    sweep;
 } item;
 
-typedef struct settling {
+typedef struct isolating {
     mba_gpu_profile *g;
     mba_program     *p;
     void            *zeros;
     size_t           bytes;
     const mba_plan **seen;
-    int32_t          nseen, node; /* node: looked at now; -1: none */
+    int32_t          nseen, node; /* node: being measured; -1: none */
     item            *item;
-    int64_t          n, room, at, ranges, skipped; /* at: of the items, where the second run has come to */
+    int64_t          n, room, at, ranges, skipped; /* at: next item of the second run */
     mba_counters    *session;                      /* NULL: the first run */
     mba_status       st;
-} settling;
+} isolating;
 
 static double bytes_of(const mba_launch *l)
 {
     return mba_launch_work(l, MBA_LOAD) + mba_launch_work(l, MBA_ASYNC) + mba_launch_work(l, MBA_STORE);
 }
 
-static bool is_wanted(settling *x, const mba_plan *plan)
+static bool is_wanted(isolating *x, const mba_plan *plan)
 {
     double most = 0;
     for (int32_t i = 0; i < x->nseen; i++)
@@ -59,16 +61,16 @@ static bool is_wanted(settling *x, const mba_plan *plan)
 
 static void sweep(void *ctx)
 {
-    settling *x = ctx;
+    isolating *x = ctx;
     if (x->node >= 0) mba__cuda_flush_l2(x->zeros, x->bytes, x->p->device->stream);
 }
 
-/* ---- first run: what is launched ---- */
+/* ---- first run: list the launches ---- */
 
-static void saw_launch(void *ctx, const mba_launch_seen *l)
+static void on_launch(void *ctx, const mba_launch_seen *l)
 {
-    settling *x = ctx;
-    if (x->node < 0 || l->is_graph || mba_launch_trace_node() != x->node) return; // the sweep before it is of no node
+    isolating *x = ctx;
+    if (x->node < 0 || l->is_graph || mba_launch_trace_node() != x->node) return; // the flush before it has no node
     item *more = mba_grow(x->item, x->n, &x->room, sizeof *more);
     if (!more) {
         x->st = mba_fail(MBA_E_NOMEM, "no memory for the launches of a step");
@@ -83,9 +85,10 @@ static void saw_launch(void *ctx, const mba_launch_seen *l)
 
 /* ---- second run: with counters ---- */
 
-static mba_status keep(settling *x, int64_t first, int64_t n)
+static mba_status keep(isolating *x, int64_t first, int64_t n)
 {
     double v[METRICS];
+    mba_assert(first >= 0 && first + n <= x->n);
     for (int64_t k = 0; k < n; k++) {
         const item *i = &x->item[first + k];
         MBA_TRY(mba_counters_values(x->session, x->ranges + k, v));
@@ -97,7 +100,7 @@ static mba_status keep(settling *x, int64_t first, int64_t n)
         mba_gpu_isolated *more = realloc(x->g->settled, (size_t)(x->g->nsettled + 1) * sizeof *more);
         if (!more) return mba_fail(MBA_E_NOMEM, "no memory for settled bytes");
         x->g->settled = more;
-        if (k + 1 == n || !i[1].sweep) continue; // a library's: its writes are still in L2
+        if (k + 1 == n || !i[1].sweep) continue; // of a library, without a flush: its writes are still in L2
         more[x->g->nsettled++] = (mba_gpu_isolated){ .node = i->node,
                                                      .launch = i->place,
                                                      .read = v[READ],
@@ -109,7 +112,7 @@ static mba_status keep(settling *x, int64_t first, int64_t n)
 
 static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    settling *x = ctx;
+    isolating *x = ctx;
     if (x->st != MBA_OK || !is_wanted(x, plan)) return;
     x->node = n->id;
     sweep(x);
@@ -119,9 +122,9 @@ static void before(void *ctx, const mba_node *n, const mba_plan *plan)
 
 static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 {
-    settling *x = ctx;
-    int64_t   first = x->at, ranges = x->ranges;
-    bool      all = true;
+    isolating *x = ctx;
+    int64_t    first = x->at, ranges = x->ranges;
+    bool       all = true;
     (void)plan;
     if (x->node < 0) return;
     x->node = -1;
@@ -136,7 +139,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
 
 /* ---- both ---- */
 
-static mba_status run(settling *x, const mba_step *step)
+static mba_status run(isolating *x, const mba_step *step)
 {
     const mba_hooks h = { before, after, x };
     x->nseen = 0;
@@ -148,13 +151,13 @@ static mba_status run(settling *x, const mba_step *step)
     return st == MBA_OK ? x->st : st;
 }
 
-static mba_status settle(settling *x, const mba_step *step)
+static mba_status isolate(isolating *x, const mba_step *step)
 {
-    MBA_TRY(mba_launches_begin(saw_launch, NULL, NULL, x));
+    MBA_TRY(mba_launches_begin(on_launch, NULL, NULL, x));
     const mba_status looked = run(x, step);
     mba_launches_end();
     MBA_TRY(looked);
-    if (!x->n) return MBA_OK; // nothing moves that much
+    if (!x->n) return MBA_OK; // no launch moves that much
     MBA_TRY(mba_counters_open(&x->session, metric, METRICS, x->n + 64));
     const mba_status st = run(x, step);
     mba_counters_close(x->session);
@@ -167,10 +170,10 @@ static mba_status settle(settling *x, const mba_step *step)
 
 mba_status mba_gpu_measure_isolated(mba_gpu_profile *g, mba_program *p, const mba_step *step)
 {
-    settling x = { .g = g, .p = p, .bytes = (size_t)SWEEPS_OF_L2 * (size_t)p->options.machine->l2_bytes };
+    isolating x = { .g = g, .p = p, .bytes = (size_t)SWEEPS_OF_L2 * (size_t)p->options.machine->l2_bytes };
     x.seen = calloc((size_t)p->graph->nnodes + 1, sizeof *x.seen);
     mba_status st = x.seen ? p->device->alloc(&x.zeros, x.bytes) : mba_fail(MBA_E_NOMEM, "no memory for plans");
-    if (st == MBA_OK) st = settle(&x, step);
+    if (st == MBA_OK) st = isolate(&x, step);
     if (x.zeros) p->device->dealloc(x.zeros);
     free(x.seen);
     free(x.item);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_profile.c -- see gpu_profile.h. */
+/* gpu_profile.c -- see gpu_profile.h: runs all measurements in order, and has those of plain steps and of energy. */
 #include "scope/gpu_profile.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "scope/nvml.h"
 #include "scope/launch_trace.h"
 
-/* A job: what the parts below share. */
+/* What the measurements below share. */
 typedef struct job {
     mba_gpu_profile       *g;
     mba_program           *p;
@@ -20,17 +20,18 @@ typedef struct job {
     const mba_gpu_options *o;
 } job;
 
-/* The story of a failure becomes a note: what it is, and its `fix:`. */
 void mba_gpu_note_add(mba_gpu_profile *g, const char *topic, const char *text, const char *fix)
 {
+    mba_assert(g->nnotes >= 0 && g->nnotes <= MBA_GPU_NOTES_MAX);
     if (g->nnotes == MBA_GPU_NOTES_MAX || (g->nnotes && !strcmp(g->note[g->nnotes - 1].text, text)))
-        return; // once is enough
+        return; // full, or the same note again
     mba_gpu_note *n = &g->note[g->nnotes++];
     n->topic = topic;
     snprintf(n->text, sizeof n->text, "%s", text);
     snprintf(n->fix, sizeof n->fix, "%s", fix);
 }
 
+/* Turns the last error message into a note: its text, and its `fix:` line. */
 void mba_gpu_note_failure(mba_gpu_profile *g, const char *topic)
 {
     char        text[512];
@@ -54,7 +55,7 @@ mba_status mba_gpu_run_step(mba_program *p, const mba_step *step, double *took_s
 
 /* ---- plain ---- */
 
-/* Clocks are read while a step runs: an idle GPU tells others. */
+/* Reads the clocks while a step runs, because an idle GPU has others. */
 mba_status mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when)
 {
     mba_nvml_state n;
@@ -69,12 +70,13 @@ mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba
     const double began = mba_clock_s();
     for (int n = 0; g->nplain < MBA_GPU_STEPS_MAX && (n < 5 || mba_clock_s() - began < for_s); n++)
         MBA_TRY(mba_gpu_run_step(p, step, &g->plain_s[g->nplain++]));
+    mba_assert(g->nplain <= MBA_GPU_STEPS_MAX);
     return MBA_OK;
 }
 
-/* Libraries, capture, and clocks, which may be low for most of a second after the products that ceilings are measured
- * by: once vision's unwatched steps took 19.9 ms for 0.8 s, then fell to 18.0 within 0.2 s. So steps are also measured
- * again beside those that are recorded. */
+/* Warm-up covers libraries, capture and clocks. After the GEMMs that measure the ceilings, clocks may stay low for most
+ * of a second: plain steps of the vision model took 19.9 ms for 0.8 s, then 18.0 ms. Therefore plain steps are measured
+ * again in the timeline. */
 static mba_status measure_plain(job *j)
 {
     static const double WARM_S = 0.5;
@@ -89,8 +91,7 @@ static mba_status measure_plain(job *j)
     return mba_gpu_read_clocks(g, j->p, &j->step, "plain");
 }
 
-/* The meter's steps are short beside the window (doubts.h); as many training steps as it takes, which are not timed one
- * by one. */
+/* Runs as many steps as fill MBA_ENERGY_S_MIN, so that the resolution of the meter does not matter (doubts.h). */
 static mba_status measure_energy(job *j)
 {
     mba_gpu_profile *g = j->g;
@@ -119,8 +120,8 @@ static mba_status measure_blocks(job *j)
     return MBA_OK;
 }
 
-/* What plans are held to: beside the tensor FLOPs of this set. */
-static bool holds_plans(const mba_gpu_options *o)
+/* True if plans can be compared with counters: the roofline set has the tensor FLOPs. */
+static bool verifies_plans(const mba_gpu_options *o)
 {
     for (int i = 0; i < o->nsets; i++)
         if (!strcmp(o->set[i]->name, "roofline")) return true;
@@ -137,7 +138,7 @@ static mba_status look_at_data(job *j)
     return st;
 }
 
-static mba_status measure_settled(job *j)
+static mba_status measure_isolated(job *j)
 {
     const double     began = mba_clock_s();
     const mba_status st = mba_gpu_measure_isolated(j->g, j->p, &j->step);
@@ -162,15 +163,16 @@ static mba_status collect(job *j)
     if (st == MBA_OK) st = measure_energy(j);
     if (st == MBA_OK && j->o->steps > 0 && mba_gpu_timeline(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_note_failure(j->g, "timeline");
-    if (st == MBA_OK && holds_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_note_failure(j->g, "data");
+    if (st == MBA_OK && verifies_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_note_failure(j->g, "data");
     if (st == MBA_OK && j->o->nsets > 0 && mba_gpu_counters(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_note_failure(j->g, "counters");
-    if (st == MBA_OK && holds_plans(j->o) && measure_settled(j) != MBA_OK) mba_gpu_note_failure(j->g, "settled");
+    if (st == MBA_OK && verifies_plans(j->o) && measure_isolated(j) != MBA_OK) mba_gpu_note_failure(j->g, "settled");
     if (st == MBA_OK && j->o->blocks && measure_blocks(j) != MBA_OK) mba_gpu_note_failure(j->g, "blocks");
     if (st == MBA_OK && j->o->deep && measure_deep(j) != MBA_OK) mba_gpu_note_failure(j->g, "deep");
     if (st == MBA_OK && j->o->deep && j->o->near && mba_gpu_samples(j->g, j->o->near) != MBA_OK)
         mba_gpu_note_failure(j->g, "samples");
     mba_launch_trace_end();
+    mba_assert(j->g->ncosts <= (int)(sizeof j->g->cost / sizeof *j->g->cost));
     return st;
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_profile.h -- a training step on the GPU, watched: times, timeline, counters, energy.
+/* gpu_profile.h -- profiles a training step on the GPU: times, timeline, counters, energy. The struct between the
+ * gpu_*.c measurements and gpu_store.h, which writes it into a store.
  *
  *     mba_gpu_profile *g;
- *     MBA_TRY(mba_gpu_collect(&g, program, &step, &(mba_gpu_options){
- *         .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } }));
+ *     mba_gpu_options o = { .steps = 5, .nsets = 1, .set = { mba_metric_set_find("overview") } };
+ *     MBA_TRY(mba_gpu_collect(&g, program, &step, &o));
  *     MBA_TRY(mba_gpu_store(store, program, g, units));               // gpu_store.h
  *     mba_gpu_profile_free(g);
  *
- * The program must be bound to the CUDA device and its inputs filled. Nothing it has learned changes: every step runs
- * with a learning rate of zero. Times come first, before CUPTI is in the process; then the timeline of captured steps,
- * recorded as a whole and kernel by kernel; then,
- * launched one by one and once per group of counters, every distinct kernel. What cannot be had is a note, not a
- * failure. Includes no CUDA. */
+ * The program must be bound to the CUDA device and its inputs filled. Parameters do not change: every step runs with a
+ * learning rate of zero. Plain times come first, before CUPTI is loaded; then the timeline of captured steps,
+ * graph-traced and kernel-traced; then every distinct kernel with counters, launched node by node once per group of
+ * counters. What cannot be measured becomes a note, not a failure. Includes no CUDA. */
 #ifndef MBA_SCOPE_GPU_PROFILE_H
 #define MBA_SCOPE_GPU_PROFILE_H
 
@@ -25,23 +25,23 @@ typedef struct mba_gpu_options {
     int                   steps; /* of the timeline; 0: none */
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
-    double plain_s;     /* how long to measure without watching, half before the timeline, half in it; 0: 1.2 seconds */
-    const char *deep;   /* a kernel or operator, instruction by instruction; NULL: none */
-    const char *near;   /* of deep: beside this file there is room for another */
-    int64_t     blocks; /* records of so many blocks of a kernel, evenly taken; 0: none */
-    int         warmup; /* steps before that; at least 3: the second is captured */
+    double                plain_s; /* seconds of plain steps, half before the timeline and half in it; 0: 1.2 */
+    const char           *deep;    /* a kernel or operator to profile per instruction; NULL: none */
+    const char           *near;    /* for deep: temporary files are placed beside this file */
+    int64_t               blocks;  /* blocks recorded per kernel, evenly spaced; 0: none */
+    int                   warmup;  /* steps before that, at least 3: the second is captured */
 } mba_gpu_options;
 
-/* A distinct kernel: launch `launch` of the plan that nodes with the same shapes share. `node` is the first of them. */
+/* A distinct kernel: launch `launch` of a plan, which nodes with the same shapes share. `node` is the first of them. */
 typedef struct mba_gpu_kernel {
     const char *name;
     int32_t     node, launch, grid[3], block[3];
-    int64_t     launches;                                 /* that were measured */
+    int64_t     launches;                                 /* measured */
     double      value[MBA_GPU_SETS_MAX][MBA_METRICS_MAX]; /* mean of its launches; NaN: not measured */
-    double      data_flops;                               /* the same of what data decides: NaN where plans do */
+    double      data_flops;                               /* mean data-dependent FLOPs; NaN: the plan is exact */
 } mba_gpu_kernel;
 
-/* How often the instruction at `pc` of a kernel of this node ran. */
+/* A count of the instruction at `pc` of a kernel of this node. */
 typedef struct mba_gpu_instruction {
     const char *symbol, *file, *metric;
     int32_t     node, line;
@@ -49,19 +49,19 @@ typedef struct mba_gpu_instruction {
     double      value;
 } mba_gpu_instruction;
 
-/* A block of launch `launch` of a node: where, and when since the first block of it. */
+/* A block of launch `launch` of a node: its SM, and its times relative to the first block of the launch. */
 typedef struct mba_gpu_block {
     int32_t node, launch, sm;
     int64_t block, start_ns, end_ns;
 } mba_gpu_block;
 
-/* DRAM bytes of launch `launch` of a node that began and ended with an L2 nobody had left anything in. */
+/* Cold-L2 bytes of launch `launch` of a node. */
 typedef struct mba_gpu_isolated {
     int32_t node, launch, grid[3];
     double  read, written;
 } mba_gpu_isolated;
 
-/* What launch `launch` of a node issues with the data of the step. */
+/* Tensor FLOPs that launch `launch` of a node issues with the data of the step. */
 typedef struct mba_gpu_data {
     int32_t node, launch;
     double  tensor_flops;
@@ -73,7 +73,7 @@ typedef struct mba_gpu_cost {
     double      seconds;
     int64_t     launches, kernels, dropped;
 } mba_gpu_cost;
-/* What the driver said of the GPU while a step ran, at the end of a phase; -1: nothing. */
+/* The GPU's state by the driver while a step ran, at the end of a phase; -1: not known. */
 typedef struct mba_gpu_clock {
     const char *when;
     int         sm_mhz;
@@ -86,31 +86,31 @@ typedef struct mba_gpu_note {
 } mba_gpu_note;
 
 typedef struct mba_gpu_profile {
-    mba_events           events; /* step, node and launch set; the warm-up step is not in it */
+    mba_events           events; /* with step, node and launch; without the warm-up steps */
     mba_correlate_report link;
     double               plain_s[MBA_GPU_STEPS_MAX], timeline_s[MBA_GPU_STEPS_MAX], pass_s[MBA_GPU_SETS_MAX];
-    double            whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX]; /* each step as one record; and those */
-    double            queued_s[MBA_GPU_STEPS_MAX]; /* not watched, one behind the other, as in training */
-    int               nplain, ntimeline, nwhole, nrecords, nqueued;
-    int               nbefore; /* of the plain steps: before the timeline */
-    mba_gpu_clock     clock[4];
-    int               nclocks;
-    double            record_cost_s;      /* by how much a record delays what follows; NaN */
-    double            energy_j, energy_s; /* NaN: no meter */
-    int               energy_steps;
-    mba_gpu_kernel   *kernel;
-    int64_t           nkernels;
-    mba_events        names; /* owns the names of kernels */
-    mba_gpu_block    *block;
-    int64_t           nblocks; /* at most options.blocks of a kernel */
-    mba_gpu_isolated *settled;
-    int64_t           nsettled;
-    mba_gpu_data     *data;
-    int64_t           ndata;
-    mba_gpu_instruction  *instruction;
-    int64_t               ninstructions, instructions_room;
+    double               whole_s[MBA_GPU_STEPS_MAX], record_s[MBA_GPU_STEPS_MAX]; /* graph-traced: by host, by record */
+    double               queued_s[MBA_GPU_STEPS_MAX]; /* plain, queued back to back, as in training */
+    int                  nplain, ntimeline, nwhole, nrecords, nqueued;
+    int                  nbefore; /* plain steps before the timeline */
+    mba_gpu_clock        clock[4];
+    int                  nclocks;
+    double               record_cost_s;      /* delay of the next kernel by tracing one; NaN: unknown */
+    double               energy_j, energy_s; /* NaN: no meter */
+    int                  energy_steps;
+    mba_gpu_kernel      *kernel;
+    int64_t              nkernels;
+    mba_events           names; /* owns the names of kernels */
+    mba_gpu_block       *block;
+    int64_t              nblocks; /* at most options.blocks of a kernel */
+    mba_gpu_isolated    *settled;
+    int64_t              nsettled;
+    mba_gpu_data        *data;
+    int64_t              ndata;
+    mba_gpu_instruction *instruction;
+    int64_t              ninstructions, instructions_room;
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
-    int                   nsets; /* those that were measured */
+    int                   nsets; /* measured sets */
     mba_gpu_cost          cost[MBA_GPU_SETS_MAX + 9];
     int                   ncosts;
     mba_gpu_note          note[MBA_GPU_NOTES_MAX];
@@ -121,7 +121,7 @@ MBA_MUST mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const
                                     const mba_gpu_options *o);
 void                mba_gpu_profile_free(mba_gpu_profile *g); /* NULL is fine */
 
-/* Parts of it. */
+/* The measurements, one file each. */
 static inline double mba_gpu_plain_s(const mba_gpu_options *o) { return o->plain_s > 0 ? o->plain_s / 2 : 0.6; }
 MBA_MUST mba_status  mba_gpu_run_step(mba_program *p, const mba_step *step,
                                       double *took_s); /* and waits; NULL is fine */
@@ -132,11 +132,11 @@ MBA_MUST mba_status  mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const 
 MBA_MUST mba_status  mba_gpu_counters(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                       const mba_gpu_options *o);
 MBA_MUST mba_status  mba_gpu_look_at_data(mba_gpu_profile *g, mba_program *p, const mba_step *step);
-double               mba_gpu_data_flops(const mba_gpu_profile *g, int32_t node, int32_t launch); /* NaN: plans decide */
+double               mba_gpu_data_flops(const mba_gpu_profile *g, int32_t node, int32_t launch); /* NaN: see the plan */
 MBA_MUST mba_status  mba_gpu_measure_isolated(mba_gpu_profile *g, mba_program *p, const mba_step *step);
 MBA_MUST mba_status  mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *kernel);
 bool                 mba_gpu_deep_is(const mba_node *n, const mba_plan *plan, const char *kernel);
-const char *mba_gpu_deep_only(const mba_node *n, const char *kernel); /* words of the names that count; NULL: all */
+const char *mba_gpu_deep_only(const mba_node *n, const char *kernel); /* kernels whose name contains this; NULL: all */
 MBA_MUST mba_status mba_gpu_instruction_add(mba_gpu_profile *g, const mba_gpu_instruction *i); /* copies names */
 MBA_MUST mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near);                     /* by a second process */
 MBA_MUST mba_status mba_gpu_samples_read(mba_gpu_profile *g, const char *path);                /* what it left */

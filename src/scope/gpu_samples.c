@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_samples.c -- `profile --deep KERNEL`, its second half: where the warps of one launch are, and why they wait.
+/* gpu_samples.c -- `profile --deep KERNEL`, second half: samples of where the warps of one launch wait, and why.
  *
- * PC sampling sees only code that was loaded after it was switched on, so a second process of the same command takes
- * the samples (mba_collect_samples, told by MAMBASCOPE_SAMPLES) and leaves them in a text beside the store:
+ * PC sampling sees only code that was loaded after it was enabled. Therefore a second process of the same command takes
+ * the samples (mba_collect_samples, selected by MAMBASCOPE_SAMPLES) and writes them to a text file beside the store:
  *
- *     samples 25310 0 0                            // all, dropped, of code that is not ours
- *     failed CUPTI reports: ..                     // or why there are none, or not all
+ *     samples 25310 0 0                            // all, dropped, of unknown code
+ *     failed CUPTI reports: ..                     // why samples are missing
  *     at 7 1808 214 96 smsp__pcsamp_.. _Z8ssd_scan.. ssd_fused.cuh
  *
  * where the numbers are node, pc, line and samples, and the words reason, kernel and file. */
@@ -22,7 +22,7 @@
 #include "scope/cupti_collect.h"
 #include "scope/gpu_profile.h"
 
-static const char TOLD[] = "MAMBASCOPE_SAMPLES";
+static const char VARIABLE[] = "MAMBASCOPE_SAMPLES";
 enum { PATH_ROOM = 4096, NAME_ROOM = 8192, ARGS_MAX = 256, TEXT_MOST = 64 << 20 };
 
 /* ---- in the process that samples ---- */
@@ -58,7 +58,7 @@ static void after(void *ctx, const mba_node *n, const mba_plan *plan)
     if (x->node == n->id && x->st == MBA_OK) x->st = mba_samples_stop(x->only, write_sample, x, &x->seen);
 }
 
-/* The first run loads every kernel there is; the second is looked at. */
+/* The first run loads all kernels; the second is sampled. */
 static mba_status sample(mba_collecting *c, sampling *x)
 {
     mba_program    *p = c->session->program;
@@ -79,7 +79,7 @@ static void write_failure(FILE *f, const char *text)
     fputc('\n', f);
 }
 
-const char *mba_samples_wanted(void) { return getenv(TOLD); }
+const char *mba_samples_wanted(void) { return getenv(VARIABLE); }
 
 mba_status mba_collect_samples(mba_collecting *c, const char *path)
 {
@@ -89,8 +89,8 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
         fclose(x.f);
         return mba_fail(MBA_E_ARG, "samples of what?\nfix: --deep KERNEL");
     }
-    if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message()); // which is the other's to tell
-    fflush(x.f);                                                    // the end of CUPTI may be ours
+    if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message()); // the parent process reports it
+    fflush(x.f);                                                    // closing CUPTI may crash this process
     mba_samples_end(x.only, write_sample, &x, &x.seen);
     fprintf(x.f, "samples %" PRId64 " %" PRId64 " %" PRId64 "\n", x.seen.samples, x.seen.dropped, x.seen.foreign);
     return fclose(x.f) ? mba_fail(MBA_E_IO, "cannot write '%s'", path) : MBA_OK;
@@ -98,7 +98,7 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
 
 /* ---- in the process that profiles ---- */
 
-/* Our own command once more, with another store. Never returns. */
+/* Runs our own command again, with another store. Never returns. */
 static void become(char *line, size_t bytes, char *text, char *store)
 {
     char *arg[ARGS_MAX + 3];
@@ -107,7 +107,7 @@ static void become(char *line, size_t bytes, char *text, char *store)
     arg[n++] = "--out";
     arg[n++] = store;
     arg[n] = NULL;
-    setenv(TOLD, text, 1);
+    setenv(VARIABLE, text, 1);
     execv("/proc/self/exe", arg);
     _exit(127);
 }
@@ -189,7 +189,7 @@ mba_status mba_gpu_samples(mba_gpu_profile *g, const char *near)
         || snprintf(store, sizeof store, "%s.samples.db", near) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the name of the store is too long");
     unlink(text);
-    if (run_again(text, store) != MBA_OK) mba_gpu_note_failure(g, "samples"); // what it has left counts all the same
+    if (run_again(text, store) != MBA_OK) mba_gpu_note_failure(g, "samples"); // samples that it wrote still count
     const mba_status st = access(text, F_OK) ? MBA_OK : mba_gpu_samples_read(g, text);
     unlink(text);
     unlink(store);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_store.c -- see gpu_store.h. */
+/* gpu_store.c -- see gpu_store.h: finds the distinct kernels among the events, maps them to planned launches, and
+ * writes events, counters, blocks, instructions and the rest. */
 #include "scope/gpu_store.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "scope/nvml.h"
 #include "scope/occupancy.h"
 
-/* Distinct kernels in the order they are met: the same plan, place, name and geometry. */
+/* A distinct kernel, by plan, launch, name and geometry, in order of first appearance. */
 typedef struct found {
     const mba_plan  *plan;
     int32_t          launch;
@@ -28,7 +29,8 @@ typedef struct storing {
     found                 *kernel;
     int64_t                n, room;
     int32_t               *ran; /* per node: kernels in the first step of the timeline */
-    int                  **is;  /* per node that ran more than planned: the launch each is, -1: none; else NULL */
+    int                  **is;  /* per node that ran more kernels than planned: the planned launch of
+                                                    * each kernel, -1: none; else NULL */
 } storing;
 
 static const mba_node *node_of(const storing *x, int32_t node) { return node < 0 ? NULL : x->p->graph->nodes[node]; }
@@ -47,6 +49,7 @@ static int64_t find(const storing *x, const mba_event *e)
 
 static mba_status add(storing *x, const mba_event *e, int64_t *out)
 {
+    mba_assert(e->node < x->p->graph->nnodes);
     *out = find(x, e);
     if (*out >= 0) {
         if (e->node >= 0 && node_of(x, e->node)->pass != x->kernel[*out].phase) x->kernel[*out].one_phase = false;
@@ -86,15 +89,17 @@ static bool is_library(const char *planned)
     return !strncmp(planned, "cublaslt_", 9) || !strncmp(planned, "cudnn_", 6);
 }
 
-/* The launch of its plan that a kernel is; -1: none. */
+/* The planned launch of a kernel; -1: none. */
 static int planned_place(const storing *x, const mba_event *e)
 {
+    mba_assert(e->node >= 0 && e->node < x->p->graph->nnodes);
     const int *is = x->is[e->node];
     if (is) return e->launch >= 0 && e->launch < x->ran[e->node] ? is[e->launch] : -1;
     return e->launch < x->p->plan[e->node]->nlaunches ? e->launch : -1;
 }
 
-/* Where a library ran fewer kernels than were planned, places say nothing; where it ran more, they were matched. */
+/* The planned launch of a distinct kernel, or NULL. If a library ran fewer kernels than planned, positions mean
+ * nothing; if it ran more, match_node has matched them. */
 static const mba_launch *launch_of(const storing *x, const found *f)
 {
     const mba_plan *p = f->plan;
@@ -106,7 +111,7 @@ static const mba_launch *launch_of(const storing *x, const found *f)
     return library && ran && ran < p->nlaunches ? NULL : &p->launch[place];
 }
 
-/* Ours by the name in the plan, which tells element-wise operators apart; a library's by its own. */
+/* Our kernels have the name in the plan, which distinguishes element-wise operators; library kernels their own. */
 static void name_kernel(char *out, size_t room, const storing *x, const found *f)
 {
     const mba_launch *l = launch_of(x, f);
@@ -125,7 +130,7 @@ static mba_status put_kernel(const storing *x, int64_t id)
     r.id = id, r.name = name, r.symbol = e->name;
     r.grid_x = e->grid[0], r.grid_y = e->grid[1], r.grid_z = e->grid[2];
     r.block_x = e->block[0], r.block_y = e->block[1], r.block_z = e->block[2];
-    if (e->regs) { // of the timeline; a launch seen for counters alone has none of these
+    if (e->regs) { // from the timeline; a kernel known only from counters has none of these
         r.regs = e->regs, r.smem_static_bytes = e->smem_static, r.smem_dynamic_bytes = e->smem_dynamic,
         r.local_bytes = e->local;
         r.cluster = e->cluster[0] > 0 ? (int64_t)e->cluster[0] * e->cluster[1] * e->cluster[2] : 1;
@@ -142,14 +147,15 @@ static mba_status put_kernel(const storing *x, int64_t id)
 
 /* ---- events ---- */
 
-/* A node that ran more kernels than it planned: a library's among ours. */
+/* Matches kernels with planned launches for a node that ran more than planned, because a library added some. */
 static mba_status match_node(storing *x, int32_t node)
 {
     const mba_plan   *plan = x->p->plan[node];
     const mba_events *l = &x->g->events;
-    char              name[MBA_STARTED_MAX][256];
-    mba_started       s[MBA_STARTED_MAX] = { { NULL, 0 } };
-    const char       *planned[MBA_STARTED_MAX];
+    mba_assert(x->ran[node] <= MBA_STARTED_MAX && plan->nlaunches < x->ran[node]);
+    char        name[MBA_STARTED_MAX][256];
+    mba_started s[MBA_STARTED_MAX] = { { NULL, 0 } };
+    const char *planned[MBA_STARTED_MAX];
     for (int64_t i = 0; i < l->n; i++) {
         const mba_event *e = &l->event[i];
         if (e->kind != MBA_EVENT_KERNEL || e->step != 0 || e->node != node || e->launch < 0
@@ -201,7 +207,7 @@ static mba_status put_events(storing *x)
 
 /* ---- counters ---- */
 
-/* Counters were read in another run than the timeline, of the same launches: plan and place agree, and the grid. */
+/* The kernel of the timeline with the plan, launch and grid of a counted kernel: counters come from another run. */
 static int64_t kernel_of_counters(const storing *x, const mba_gpu_kernel *k)
 {
     for (int64_t i = 0; i < x->n; i++)
@@ -213,6 +219,7 @@ static int64_t kernel_of_counters(const storing *x, const mba_gpu_kernel *k)
 
 static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kernel *k)
 {
+    mba_assert(id >= 0 && id < x->n && x->g->nsets <= MBA_GPU_SETS_MAX);
     for (int s = 0; s < x->g->nsets; s++)
         for (int m = 0; m < x->g->set[s]->n; m++) {
             mba_row_counter r = mba_no_counter;
@@ -225,7 +232,7 @@ static mba_status put_counters(const storing *x, int64_t id, const mba_gpu_kerne
     return MBA_OK;
 }
 
-/* Beside the products that were counted. */
+/* The data-dependent FLOPs of a kernel, to compare with its counted ones. */
 static mba_status put_data(const storing *x, int64_t id, const mba_gpu_kernel *k)
 {
     mba_row_counter r = mba_no_counter;
@@ -246,7 +253,7 @@ static mba_status put_settled(const storing *x, const mba_gpu_isolated *b)
         if (x->kernel[i].plan == plan_of(x, b->node) && x->kernel[i].launch == b->launch
             && !memcmp(x->kernel[i].first->grid, b->grid, sizeof b->grid))
             r.kernel = i;
-    if (r.kernel == MBA_ABSENT) return MBA_OK; // the timeline had it otherwise
+    if (r.kernel == MBA_ABSENT) return MBA_OK; // not in the timeline
     for (int k = 0; k < 2; k++) {
         r.metric = of[k].metric, r.value = of[k].value, r.unit = "byte", r.metric_set = "settled", r.launches = 1;
         MBA_TRY(mba_put_counter(x->s, &r));
@@ -254,17 +261,17 @@ static mba_status put_settled(const storing *x, const mba_gpu_isolated *b)
     return MBA_OK;
 }
 
-/* Where there is no timeline a kernel is known by its launch alone. `stand` keeps those events until the end. */
-static mba_status put_all_counters(storing *x, mba_event *stand)
+/* A kernel that is not in the timeline gets an event of its own in `made`, which lives until the end. */
+static mba_status put_all_counters(storing *x, mba_event *made)
 {
     for (int64_t i = 0; i < x->g->nkernels; i++) {
         const mba_gpu_kernel *k = &x->g->kernel[i];
         int64_t               id = kernel_of_counters(x, k);
         if (id < 0) {
-            stand[i] = (mba_event){ .name = k->name, .node = k->node, .launch = k->launch, .step = -1 };
-            memcpy(stand[i].grid, k->grid, sizeof k->grid);
-            memcpy(stand[i].block, k->block, sizeof k->block);
-            MBA_TRY(add(x, &stand[i], &id));
+            made[i] = (mba_event){ .name = k->name, .node = k->node, .launch = k->launch, .step = -1 };
+            memcpy(made[i].grid, k->grid, sizeof k->grid);
+            memcpy(made[i].block, k->block, sizeof k->block);
+            MBA_TRY(add(x, &made[i], &id));
         }
         MBA_TRY(put_counters(x, id, k));
         MBA_TRY(put_data(x, id, k));
@@ -315,6 +322,7 @@ static mba_status put_steps(mba_store *s, const char *mode, const double *second
 
 static mba_status put_costs(mba_store *s, const mba_gpu_profile *g)
 {
+    mba_assert(g->ncosts <= (int)(sizeof g->cost / sizeof *g->cost));
     for (int i = 0; i < g->ncosts; i++) {
         mba_row_collection r = mba_no_collection;
         r.mode = g->cost[i].mode, r.metric_set = g->cost[i].set, r.passes = g->cost[i].passes,
@@ -373,9 +381,9 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
                      .g = g,
                      .ran = calloc((size_t)p->graph->nnodes + 1, sizeof *x.ran),
                      .is = calloc((size_t)p->graph->nnodes + 1, sizeof *x.is) };
-    mba_event *stand = calloc((size_t)g->nkernels + 1, sizeof *stand);
-    mba_status st = stand && x.ran && x.is ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
-    if (st == MBA_OK) st = put_all_counters(&x, stand);
+    mba_event *made = calloc((size_t)g->nkernels + 1, sizeof *made);
+    mba_status st = made && x.ran && x.is ? put_events(&x) : mba_fail(MBA_E_NOMEM, "no memory to store kernels");
+    if (st == MBA_OK) st = put_all_counters(&x, made);
     for (int64_t i = 0; i < g->nsettled && st == MBA_OK; i++) st = put_settled(&x, &g->settled[i]);
     for (int64_t i = 0; i < x.n && st == MBA_OK; i++) st = put_kernel(&x, i);
     if (st == MBA_OK) st = put_blocks(&x);
@@ -385,6 +393,6 @@ mba_status mba_gpu_store(mba_store *s, const mba_program *p, const mba_gpu_profi
     for (int32_t i = 0; x.is && i < p->graph->nnodes; i++) free(x.is[i]);
     free(x.is);
     free(x.ran);
-    free(stand);
+    free(made);
     return st;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_store.h -- a profile of the GPU into the store: tables kernel, event, counter, step, collection, energy, note.
+/* gpu_store.h -- writes a GPU profile into a store: tables kernel, event, counter, step, collection, energy, note.
  *
- * Node, operand and launch are there already (describe.h). `units` are the tokens, images or graphs of a step. No
- * CUDA. */
+ * Tables node, operand and launch exist already (describe.h). `units`: tokens, images or graphs of a step. No CUDA. */
 #ifndef MBA_SCOPE_GPU_STORE_H
 #define MBA_SCOPE_GPU_STORE_H
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_timeline.c -- the timeline of captured steps, in two passes: each step as one record, then each kernel as one.
+/* gpu_timeline.c -- the timeline of captured steps, in two passes: graph-traced steps (one record per step), then
+ * kernel-traced steps (one record per kernel).
  *
- * A record of a kernel is two stamps that CUPTI puts around it, on the GPU: the next kernel begins a little later for
- * it, which shows where kernels are short; and it makes the launch of the graph longer, on the host. So these steps run
- * one behind the other, as in training, and launching hides behind the step before. A record of a
- * whole graph costs two stamps for all of them. So how long a step is comes from the first pass, what it consists of
- * from the second, and how much longer that is on the GPU, over its records, is what a record costs: gaps between
- * kernels are read less that (analysis_events.c).
+ * To trace a kernel, CUPTI puts two timestamps around it on the GPU. The next kernel starts a little later, which
+ * matters where kernels are short, and the host takes longer to launch the graph. Kernel-traced steps are therefore
+ * queued back to back, as in training, so that the launch overlaps with the previous step. A record of a whole graph
+ * costs only two timestamps. So the duration of a step comes from the first pass and its contents from the second. The
+ * difference on the GPU, divided by the number of records, is the cost of a record; analysis_events.c subtracts it from
+ * gaps.
  *
- * Both passes capture the step anew: CUPTI crashes on a graph that was made before it was told to record graphs. */
+ * Both passes capture the step again: CUPTI crashes on a graph that was instantiated before it records graphs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,22 +21,22 @@
 #include "scope/nvml.h"
 #include "scope/launch_trace.h"
 
-static const double OVERHEAD_MOST = 0.02; // of the timeline; beyond, the store has a note
-static const double SETTLED = 0.01;       // how far unwatched steps before and after may be apart, unsaid
-static const double WHOLE_S = 0.3;        // how long steps are recorded whole, at least
-static const double QUEUED_S = 0.3;       // and how long they run one behind the other, unwatched
-/* A step as long as that loads the GPU so that clocks move: after CUPTI has prepared itself, on an idle GPU, they took
- * five steps of 0.12 s to come back (122.8 121.1 119.1 117.6 116.3 ms). */
+static const double OVERHEAD_MOST = 0.02; // relative cost of tracing above which the store gets a note
+static const double SETTLED = 0.01;       // relative difference of plain steps that needs no note
+static const double WHOLE_S = 0.3;        // least seconds of graph-traced steps
+static const double QUEUED_S = 0.3;       // least seconds of plain queued steps
+/* Steps longer than this load the GPU so much that clocks move. After CUPTI's preparation on an idle GPU, five steps of
+ * 0.12 s passed until clocks were back (122.8 121.1 119.1 117.6 116.3 ms). */
 static const double LONG_S = 0.05;
-enum { ALONE = 1, LEAD = 1, LEAD_LONG = 8, QUEUE = 3 }; // steps that do not count; steps of a row
+enum { ALONE = 1, LEAD = 1, LEAD_LONG = 8, QUEUE = 3 }; // warm-up steps: alone, at the head; steps of a queue
 
 typedef struct job {
     mba_gpu_profile *g;
     mba_program     *p;
     const mba_step  *step;
-    int              steps, warm_up; /* recorded kernel by kernel: how many count, how many do not */
+    int              steps, warm_up; /* kernel-traced steps that count, and that do not */
     bool             is_long;
-    double           plain_s; /* of steps again that nobody watches */
+    double           plain_s; /* seconds of plain steps between the passes */
 } job;
 
 typedef struct gathering {
@@ -52,6 +53,7 @@ static void gather(void *ctx, const mba_event *e)
 static double median(const double *x, int n)
 {
     double sorted[MBA_GPU_STEPS_MAX];
+    mba_assert(n >= 0 && n <= MBA_GPU_STEPS_MAX);
     memcpy(sorted, x, (size_t)n * sizeof *x);
     mba_sort(sorted, n);
     return n ? sorted[n / 2] : NAN;
@@ -59,19 +61,20 @@ static double median(const double *x, int n)
 
 static void put_cost(job *j, const char *mode, int passes, double began_s, int64_t records, int64_t dropped)
 {
+    mba_assert(j->g->ncosts < (int)(sizeof j->g->cost / sizeof *j->g->cost));
     j->g->cost[j->g->ncosts++] = (mba_gpu_cost){
         .mode = mode, .passes = passes, .seconds = mba_clock_s() - began_s, .launches = records, .dropped = dropped
     };
 }
 
-/* The next run but one captures the step anew. */
-static mba_status start_anew(job *j)
+/* Discards the captured graph and runs one step; the next run captures the step again. */
+static mba_status discard_capture(job *j)
 {
     if (j->p->kept && j->p->device->forget) j->p->device->forget(j->p);
     return mba_gpu_run_step(j->p, j->step, NULL);
 }
 
-/* ---- each step as one record ---- */
+/* ---- graph-traced steps ---- */
 
 static mba_status run_whole(job *j)
 {
@@ -83,7 +86,7 @@ static mba_status run_whole(job *j)
     return mba_gpu_read_clocks(g, j->p, j->step, "graph");
 }
 
-/* The first record is of the warm-up. */
+/* The first record is that of the warm-up step. */
 static mba_status take_records(mba_gpu_profile *g, const mba_events *l)
 {
     for (int64_t i = 1; i < l->n && g->nrecords < g->nwhole; i++) {
@@ -102,7 +105,7 @@ static mba_status measure_whole(job *j)
     gathering    to = { &l, MBA_OK };
     int64_t      dropped = 0;
     const double began = mba_clock_s();
-    MBA_TRY(start_anew(j));
+    MBA_TRY(discard_capture(j));
     MBA_TRY(mba_activity_begin_graphs(gather, &to));
     mba_status       st = run_whole(j);
     const mba_status ended = mba_activity_end(&dropped);
@@ -113,10 +116,10 @@ static mba_status measure_whole(job *j)
     return st;
 }
 
-/* ---- each kernel as one record ---- */
+/* ---- kernel-traced steps ---- */
 
-/* One behind the other: the host is ahead of the GPU from the second on. */
-static mba_status run_row(job *j, int n, double *took_s)
+/* Queues n steps back to back: from the second on the host is ahead of the GPU. */
+static mba_status run_queue(job *j, int n, double *took_s)
 {
     const double began = mba_clock_s();
     for (int i = 0; i < n; i++) MBA_TRY(mba_program_repeat(j->p, MBA_STEP, j->step));
@@ -125,39 +128,41 @@ static mba_status run_row(job *j, int n, double *took_s)
     return MBA_OK;
 }
 
-/* A launch is nothing to a long step; what moves it is the power limit, by 6 % between a row (104.8 ms) and steps that
- * wait for each other (98.8). So a row is held against rows as long, right before and right behind it. */
-static mba_status measure_long_row(job *j, int lead)
+/* For long steps the launch does not matter, but the power limit does: 6 % between queued steps (104.8 ms) and steps
+ * that wait for each other (98.8). So the traced queue is compared with plain queues of the same length, directly
+ * before and after it. */
+static mba_status measure_long_queue(job *j, int lead)
 {
     double           took;
     mba_gpu_profile *g = j->g;
-    if (lead) MBA_TRY(run_row(j, lead, &took));
-    MBA_TRY(run_row(j, j->steps, &took));
+    if (lead) MBA_TRY(run_queue(j, lead, &took));
+    MBA_TRY(run_queue(j, j->steps, &took));
     if (g->nqueued < MBA_GPU_STEPS_MAX) g->queued_s[g->nqueued++] = took / j->steps;
     return MBA_OK;
 }
 
-/* What a row takes beyond its first step, alternating with one alone. */
+/* Seconds per step of a queue beyond its first step, alternating with single steps. */
 static mba_status measure_queued(job *j)
 {
     mba_gpu_profile *g = j->g;
     const double     began = mba_clock_s();
-    if (j->is_long) return measure_long_row(j, LEAD_LONG);
+    if (j->is_long) return measure_long_queue(j, LEAD_LONG);
     do {
-        double one = 0, row = 0;
-        MBA_TRY(run_row(j, 1, &one));
-        MBA_TRY(run_row(j, QUEUE, &row));
-        g->queued_s[g->nqueued++] = (row - one) / (QUEUE - 1);
+        double one = 0, queue = 0;
+        MBA_TRY(run_queue(j, 1, &one));
+        MBA_TRY(run_queue(j, QUEUE, &queue));
+        g->queued_s[g->nqueued++] = (queue - one) / (QUEUE - 1);
     } while (mba_clock_s() - began < QUEUED_S && g->nqueued < MBA_GPU_STEPS_MAX);
     return MBA_OK;
 }
 
-/* From the end of the step before to the end of the step, by what ran on the GPU. */
+/* Duration of each step: from the end of the previous step to its own end, by the events on the GPU. */
 static void time_steps(const job *j)
 {
     mba_gpu_profile *g = j->g;
     int64_t          last[MBA_GPU_STEPS_MAX + ALONE + LEAD_LONG] = { 0 };
     if (g->link.steps != j->steps + j->warm_up) return;
+    mba_assert(g->link.steps <= (int)(sizeof last / sizeof *last) && j->warm_up > 0);
     for (int64_t i = 0; i < g->events.n; i++) {
         const mba_event *e = &g->events.event[i];
         if (e->step >= 0 && e->step < g->link.steps && e->end_ns > last[e->step]) last[e->step] = e->end_ns;
@@ -166,8 +171,7 @@ static void time_steps(const job *j)
         g->timeline_s[g->ntimeline++] = 1e-9 * (double)(last[i] - last[i - 1]);
 }
 
-/* The first steps with CUPTI are a warm-up, one alone and some at the head of the row: their events go, later
- * ones count from 0. */
+/* Removes the events of the warm-up steps (one alone, some at the head of the queue); later steps count from 0. */
 static void drop_warm_up(const job *j)
 {
     mba_gpu_profile *g = j->g;
@@ -178,6 +182,7 @@ static void drop_warm_up(const job *j)
         e.step -= j->warm_up;
         g->events.event[n++] = e;
     }
+    mba_assert(n <= g->events.n);
     g->events.n = n;
 }
 
@@ -199,8 +204,8 @@ static void judge_links(job *j)
     }
 }
 
-/* From the first start to the last end of what a step's graph ran, its median over steps; *records: how many that was,
- * *busy_s: the sum of their times. */
+/* Median over steps of the time from the first start to the last end of a step's graph; *records: events per step,
+ * *busy_s: the sum of their durations per step. */
 static double extent_of_steps(const mba_gpu_profile *g, double *records, double *busy_s)
 {
     double  extent[MBA_GPU_STEPS_MAX];
@@ -223,16 +228,17 @@ static double extent_of_steps(const mba_gpu_profile *g, double *records, double 
     return median(extent, steps);
 }
 
-/* How far unwatched steps are apart among themselves. */
+/* Interquartile range. */
 static double spread(const double *x, int n)
 {
     double sorted[MBA_GPU_STEPS_MAX];
+    mba_assert(n >= 0 && n <= MBA_GPU_STEPS_MAX);
     memcpy(sorted, x, (size_t)n * sizeof *x);
     mba_sort(sorted, n);
     return n ? sorted[3 * n / 4] - sorted[n / 4] : NAN;
 }
 
-/* What a record costs, and the words for a step that it shows in, or that clocks have made another. */
+/* Computes the cost of a record, and notes if tracing or clocks changed the duration of a step. */
 static void judge_overhead(mba_gpu_profile *g)
 {
     char         text[480];
@@ -240,7 +246,7 @@ static void judge_overhead(mba_gpu_profile *g)
     const double extent_s = extent_of_steps(g, &records, &busy_s), plain_s = median(g->plain_s, g->nplain);
     const double watched_s = median(g->timeline_s, g->ntimeline);
     const double row_s = g->nqueued ? median(g->queued_s, g->nqueued) : plain_s;
-    const double clocks = plain_s > LONG_S ? row_s / plain_s : 1; // a step as a whole was recorded with others
+    const double clocks = plain_s > LONG_S ? row_s / plain_s : 1; // graph-traced steps ran at other clocks
     const double whole_s = clocks * median(g->record_s, g->nrecords);
     const double apart_s = spread(g->plain_s, g->nplain);
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
@@ -267,18 +273,18 @@ static mba_status measure_kernels(job *j)
     gathering        to = { &g->events, MBA_OK };
     int64_t          dropped = 0;
     const double     began = mba_clock_s();
-    MBA_TRY(start_anew(j));
-    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL)); // captured as in a run that nobody watches
+    MBA_TRY(discard_capture(j));
+    MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL)); // captures without CUPTI, as in plain steps
     MBA_TRY(mba_gpu_time_unprofiled(g, j->p, j->step, j->plain_s));
     MBA_TRY(mba_gpu_read_clocks(g, j->p, j->step, "plain_again"));
     MBA_TRY(measure_queued(j));
     MBA_TRY(mba_activity_begin(gather, &to));
-    double     row;
+    double     took;
     mba_status st = mba_gpu_run_step(j->p, j->step, NULL);
-    if (st == MBA_OK) st = run_row(j, j->steps + j->warm_up - ALONE, &row);
+    if (st == MBA_OK) st = run_queue(j, j->steps + j->warm_up - ALONE, &took);
     const mba_status ended = mba_activity_end(&dropped);
     if (st == MBA_OK) st = ended != MBA_OK ? ended : to.st;
-    for (int i = 0; i < 2 && j->is_long && st == MBA_OK; i++) st = measure_long_row(j, 0);
+    for (int i = 0; i < 2 && j->is_long && st == MBA_OK; i++) st = measure_long_queue(j, 0);
     if (st == MBA_OK) st = mba_correlate_events(&g->events, mba_launch_trace_counts(), j->p->graph->nnodes, &g->link);
     MBA_TRY(st);
     judge_links(j);
@@ -288,7 +294,7 @@ static mba_status measure_kernels(job *j)
     return MBA_OK;
 }
 
-/* Steps that nobody watches, before and after those recorded as a whole: were clocks the same? */
+/* Notes if plain steps before and after the graph-traced ones differ, because clocks changed. */
 static void judge_clocks(mba_gpu_profile *g)
 {
     const double before = median(g->plain_s, g->nbefore),

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inject.c -- libmambascope_inject.so: the driver loads it into any CUDA process (CUDA_INJECTION64_PATH), where it
- * watches and writes a trace file (trace_file.h) for `mambascope profile -- CMD`, which sets the environment:
+/* inject.c -- libmambascope_inject.so. The driver loads it into an external CUDA process (CUDA_INJECTION64_PATH), where
+ * it records the process into a trace file (trace_file.h). `mambascope profile -- CMD` sets the environment:
  *
- *     MAMBASCOPE_TRACE=FILE            where to; the first process that makes the file is the one that is watched
- *     MAMBASCOPE_SKIP_SECONDS=S, MAMBASCOPE_SKIP_LAUNCHES=N, MAMBASCOPE_RANGE=NAME    what is left out
- *     MAMBASCOPE_LAUNCHES=N            how many launches are watched; of each counter group too
- *     MAMBASCOPE_SETS=overview,..      counters, after the timeline
+ *     MAMBASCOPE_TRACE=FILE            the trace; the first process that creates the file is the one recorded
+ *     MAMBASCOPE_SKIP_SECONDS=S, MAMBASCOPE_SKIP_LAUNCHES=N, MAMBASCOPE_RANGE=NAME    what is skipped
+ *     MAMBASCOPE_LAUNCHES=N            launches that are recorded; also per counter group
+ *     MAMBASCOPE_SETS=overview,..      counter sets, read after the timeline
  *
- * Counters are read in groups that need one pass, each over its own stretch of launches: a training loop repeats
- * itself, so nothing has to be replayed and no memory is saved. A failure is a note in the file; the process is never
- * disturbed more than that. Several times a second what is complete goes to the file, so that a process which is killed
- * leaves it. Kernels inside CUDA graphs have times but no counters. A process with rights of another user
- * (set-uid) is left alone. */
+ * Counters are read in groups that need one pass, each group over launches of its own: a training loop repeats itself,
+ * so nothing is replayed and no memory is saved. A failure becomes a note in the file and never stops the process.
+ * Complete records go to the file several times a second, so that a process that is killed leaves them. Kernels inside
+ * CUDA graphs have times but no counters. A process with the rights of another user (set-uid) is not recorded. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,24 +28,24 @@ enum { SPANS_MAX = 1 << 16, COUNTED_LAUNCHES = 4096, TIMELINE_LAUNCHES = 20000, 
 
 typedef struct span {
     uint32_t low, high;
-} span; // of correlation numbers that are wanted
+} span; // a range of correlation ids that is recorded
 
 static struct {
     mba_trace_writer out;
-    pthread_mutex_t  lock; // of the file and of what stands below
+    pthread_mutex_t  lock; // guards the file and the fields below
     double           began_s, skip_s;
     int64_t          skip_launches, skip_steps, limit, seen, taken;
-    int64_t          entries; // into our NVTX range, of the first thread
+    int64_t          entries; // entries into our NVTX range, by the first thread
     const char      *range;
-    int              inside;     // how many threads are in our NVTX range
-    const char      *entered_as; // how it was watched at the first entry; NULL: it was not
+    int              inside;     // number of threads in our NVTX range
+    const char      *entered_as; // mode at the first entry; NULL: not recorded
     double           entered_s;
     bool             selective, was_wanted, counting, timeline_ended, ended;
     span             spans[SPANS_MAX];
     int              nspans;
-    pid_t            pid;    // a fork has our memory and our file, and is not watched
-    pthread_t        writer; // hands over what is complete
-    pthread_cond_t   end;    // of the process: the writer need not wait
+    pid_t            pid;    // a fork shares our memory and file, and is not recorded
+    pthread_t        writer; // writes complete records
+    pthread_cond_t   end;    // wakes the writer when the process ends
     bool             writes, ends;
 } in = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -59,7 +58,7 @@ static void write_note(const char *topic)
 
 /* ---- events ---- */
 
-/* The stretch of launches an event belongs to; -1: it is not wanted. */
+/* The span of launches that an event belongs to; -1: it is not recorded. */
 static int span_of(uint32_t correlation)
 {
     for (int i = in.nspans - 1; i >= 0; i--)
@@ -67,16 +66,15 @@ static int span_of(uint32_t correlation)
     return -1;
 }
 
-/* While counters are read CUPTI leaves the times at zero: such events say nothing. Every entry into the range is a
- * step. */
+/* CUPTI sets times to zero while counters are read; such events are dropped. Every entry into the range is a step. */
 static void on_event(void *ctx, const mba_event *e)
 {
     mba_event with_step = *e;
     (void)ctx;
     pthread_mutex_lock(&in.lock);
-    const int stretch = in.selective ? span_of(e->correlation) : 0;
-    with_step.step = in.range ? stretch : -1;
-    if (!in.ended && e->start_ns > 0 && stretch >= 0) mba_trace_event(&in.out, &with_step);
+    const int span = in.selective ? span_of(e->correlation) : 0;
+    with_step.step = in.range ? span : -1;
+    if (!in.ended && e->start_ns > 0 && span >= 0) mba_trace_event(&in.out, &with_step);
     pthread_mutex_unlock(&in.lock);
 }
 
@@ -88,7 +86,8 @@ static bool wanted(void)
            && (in.skip_s <= 0 || mba_clock_s() - in.began_s >= in.skip_s);
 }
 
-/* A launch through the runtime has a number of its own just before the driver's: one is allowed for. */
+/* Extends the current span, or opens one. A launch through the runtime has an id just before the driver's, so a span
+ * starts one earlier. */
 static void choose(uint32_t correlation)
 {
     if (in.was_wanted && in.nspans) {
@@ -103,7 +102,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     (void)ctx;
     pthread_mutex_lock(&in.lock);
     in.seen++;
-    const bool begun = in.range && in.was_wanted; // a step that has begun is watched to its end
+    const bool begun = in.range && in.was_wanted; // a step that has started is recorded to its end
     const bool yes = !in.ended && wanted(), timed = yes && (!in.limit || in.taken < in.limit || begun);
     if (timed) {
         in.taken++;
@@ -112,8 +111,8 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     in.was_wanted = timed;
     const bool count = yes && !timed && in.counting && !l->is_graph, first = count && !in.timeline_ended;
     in.timeline_ended |= first;
-    pthread_mutex_unlock(&in.lock); // outside of it: CUPTI may hand us buffers meanwhile
-    // sm__sass_* read 0 beside records of kernels
+    pthread_mutex_unlock(&in.lock); // CUPTI may call on_event below, which takes the lock
+    // the sm__sass_* counters read 0 while kernels are traced
     if (first && mba_activity_stop() != MBA_OK) write_note("timeline");
     if (!count || mba_inject_count(l) == MBA_OK) return;
     write_note("counters");
@@ -122,7 +121,7 @@ static void on_launch(void *ctx, const mba_launch_seen *l)
     pthread_mutex_unlock(&in.lock);
 }
 
-/* How launches are watched now; steps are told apart by it. */
+/* The mode in which launches are recorded now; NULL: they are not. */
 static const char *mode_now(void)
 {
     if (in.ended || !wanted()) return NULL;
@@ -130,7 +129,7 @@ static const char *mode_now(void)
     return in.counting && !mba_inject_count_done() ? "counters" : "attached";
 }
 
-/* From the first thread's entry to the last one's exit; what changed on the way is not of one kind. */
+/* Times a step from the first thread's entry to the last one's exit; a step whose mode changed is dropped. */
 static void time_step(bool begins)
 {
     if (begins && in.inside == 1) {
@@ -142,7 +141,7 @@ static void time_step(bool begins)
     mba_trace_step(&in.out, in.entered_as, mba_clock_s() - in.entered_s);
 }
 
-/* Ranges nest within a thread; ours counts from where this thread has entered it. */
+/* Ranges nest within a thread; `ours` is the depth at which this thread entered our range. */
 static void on_range(void *ctx, const char *name, bool begins)
 {
     static _Thread_local int depth, ours;
@@ -160,7 +159,7 @@ static void on_range(void *ctx, const char *name, bool begins)
     if (begins && in.inside++ == 0) in.entries++;
     time_step(begins);
     if (!begins) in.inside--;
-    // the next entry is another step, also where nothing ran between
+    // the next entry is another step, even if nothing runs in between
     if (!begins) in.was_wanted = false;
     pthread_mutex_unlock(&in.lock);
 }
@@ -176,19 +175,20 @@ static void on_short_of_memory(void *ctx, int64_t asked, int64_t free, int64_t t
     pthread_mutex_unlock(&in.lock);
 }
 
-/* The first time after no more records are wanted, all of them are complete. */
+/* Writes complete records, and a mark that the process is alive. `over` is read before the flush: a flush after the
+ * last recorded launch delivers all records. */
 static void hand_over(void)
 {
     pthread_mutex_lock(&in.lock);
     const bool over = in.timeline_ended || (in.limit && in.taken >= in.limit);
     pthread_mutex_unlock(&in.lock);
-    const int64_t device_ns = mba_activity_hand_over(); // outside of the lock: on_event takes it
+    const int64_t device_ns = mba_activity_hand_over(); // not under the lock: on_event takes it
     pthread_mutex_lock(&in.lock);
     if (!in.ended && device_ns) mba_trace_alive(&in.out, mba_clock_ns(), device_ns, !over);
     pthread_mutex_unlock(&in.lock);
 }
 
-/* Counters are read one after the other when the timeline is over: CUPTI is left alone then. */
+/* The writer thread. It stops flushing when the timeline ends: counters are being read then. */
 static void *write_on(void *ctx)
 {
     bool over = false;
@@ -210,7 +210,8 @@ static void *write_on(void *ctx)
     return NULL;
 }
 
-/* Signals are the program's: its threads take them. Without this thread a process that is killed leaves less. */
+/* Starts the writer thread with all signals blocked, so that the program's threads receive them. If it cannot start, a
+ * killed process only leaves fewer records. */
 static void begin_writing(void)
 {
     pthread_condattr_t attr;
@@ -225,7 +226,7 @@ static void begin_writing(void)
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-/* A writer that waits for a GPU which hangs does not hold the process up. */
+/* Waits at most 2 s for the writer: it may wait for a GPU that hangs. */
 static void end_writing(void)
 {
     struct timespec until;
@@ -238,7 +239,7 @@ static void end_writing(void)
     if (in.writes) pthread_timedjoin_np(in.writer, NULL, &until);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 static void put_counter(void *ctx, const mba_trace_counter *c)
 {
@@ -268,7 +269,7 @@ static void finish(void)
     pthread_mutex_unlock(&in.lock);
 }
 
-/* A number of 0 or more from the environment; 0 where it is not set. */
+/* A number of 0 or more from the environment; 0 if it is not set. */
 static mba_status number(double *out, const char *name)
 {
     const char *text = getenv(name);
@@ -280,7 +281,7 @@ static mba_status number(double *out, const char *name)
     return mba_fail(MBA_E_ARG, "%s=%s is no number\nfix: let mambascope profile set it", name, text);
 }
 
-static mba_status watch(void)
+static mba_status start_recording(void)
 {
     const char *sets = getenv("MAMBASCOPE_SETS");
     double      launches, steps, limit;
@@ -308,13 +309,13 @@ static mba_status watch(void)
     return MBA_OK;
 }
 
-/* A program with rights of another user (set-uid, capabilities) must not write where its caller's environment says. */
+/* A privileged program (set-uid, capabilities) must not write to a path from its caller's environment. */
 static bool is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *tables);
 
-/* NVTX is told to load us as well: CUPTI is whom it should talk to. 0: it goes on without anybody. */
+/* NVTX loads this library too; we forward it to CUPTI. 0: NVTX continues without a listener. */
 int InitializeInjectionNvtx2(void *tables)
 {
     int (*start)(void *) = NULL;
@@ -322,14 +323,14 @@ int InitializeInjectionNvtx2(void *tables)
     return !is_privileged() && mba_library_open(mba_cupti_file(), names, &start) == MBA_OK ? start(tables) : 0;
 }
 
-/* Called by the driver when it starts. 1: all is well, also where we only leave a note. */
+/* Called by the driver when it starts. Always returns 1, success: errors become notes. */
 int InitializeInjection(void)
 {
     const char *path = getenv("MAMBASCOPE_TRACE");
     if (!path || is_privileged()) return 1;
-    if (mba_trace_create(&in.out, path) != MBA_OK) return 1; // it is there: another process's
+    if (mba_trace_create(&in.out, path) != MBA_OK) return 1; // it exists: another process is recorded
     in.pid = getpid();
-    if (watch() != MBA_OK) write_note("injection");
+    if (start_recording() != MBA_OK) write_note("injection");
     atexit(finish);
     return 1;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inject_counters.c -- see inject_counters.h. */
+/* inject_counters.c -- see inject_counters.h: the groups of metrics, one profiler session per group, and the choice of
+ * launches that are read. */
 #include "scope/inject_counters.h"
 
 #include <math.h>
@@ -9,22 +10,23 @@
 #include <string.h>
 #include "scope/clock.h"
 
-/* Of a group each distinct kernel is read so often; a few others in between cost less than stopping and starting. */
+/* TAKEN: launches that are read per distinct kernel and group. GAP: other launches in a row that are read along,
+ * because stopping and starting the profiler costs more. */
 enum { GROUPS_MAX = 64, RANGES_MAX = 512, TAKEN = 2, GAP = 8 };
 
 /* A distinct kernel of the group that is being read. */
 typedef struct kernel {
     int64_t     name;
     int32_t     grid[3], block[3], smem_dynamic;
-    const void *function; // code of equal names is not added up
+    const void *function; // distinguishes different code of the same name
     int64_t     taken, launches;
     double      mean[MBA_METRICS_MAX];
 } kernel;
 
 static struct {
     char                sets[256];
-    int64_t             room, seen, n; // launches of a group; so far; ranges of it
-    int64_t             idle;          // launches in a row that nobody wants
+    int64_t             room, seen, n; // launches per group; seen so far; ranges read
+    int64_t             idle;          // launches in a row that need not be read
     mba_put_counter_fn *put;
     mba_put_cost_fn    *cost;
     void               *ctx;
@@ -42,7 +44,7 @@ static struct {
 
 /* ---- groups ---- */
 
-/* A metric that needs more than one pass by itself cannot be had without replaying. */
+/* Drops metrics that need several passes: they would require replay. */
 static void drop_replayed(void)
 {
     int n = 0;
@@ -87,7 +89,8 @@ static mba_status take(int64_t i, const mba_counter_group *g)
     return MBA_OK;
 }
 
-/* Counters that patch code read 0 where CUPTI could not patch it, without an error: no kernel has an addition then. */
+/* True if a SASS counter is not reliable: where CUPTI cannot patch the code, it reads 0 without an error, and then all
+ * SASS counters of all kernels are 0. */
 static bool is_blind(const mba_counter_group *g, int m)
 {
     if (!strstr(g->metric[m], "__sass_")) return false;
@@ -137,9 +140,10 @@ static mba_status start(void)
     return mba_counters_start(in.session);
 }
 
-/* Ends the session; what it has is written. */
+/* Ends the session of a group and writes its counters. */
 static mba_status end_group(void)
 {
+    mba_assert(in.at < in.ngroups);
     const mba_counter_group *g = &in.groups[in.at];
     mba_status               st = in.running ? stop() : MBA_OK;
     for (int64_t i = 0; i < in.n && st == MBA_OK; i++) st = take(i, g);
@@ -187,8 +191,8 @@ static mba_status kernel_of(int64_t *out, const mba_launch_seen *l)
     return MBA_OK;
 }
 
-/* Before this launch: is it read? The profiler runs while there is something new, and a little longer. */
-static mba_status look_at(const mba_launch_seen *l)
+/* Called before a launch: starts the profiler if the launch is to be read, stops it after GAP launches that are not. */
+static mba_status before_launch(const mba_launch_seen *l)
 {
     int64_t k = 0;
     MBA_TRY(kernel_of(&k, l));
@@ -198,6 +202,7 @@ static mba_status look_at(const mba_launch_seen *l)
     if (in.running && (in.idle > GAP || in.n == RANGES_MAX)) MBA_TRY(stop());
     if (!in.running && wanted) MBA_TRY(start());
     if (!in.running) return MBA_OK;
+    mba_assert(in.n < RANGES_MAX && k < in.nkernels);
     in.kernels[k].taken++;
     in.of[in.n++] = k;
     return MBA_OK;
@@ -213,10 +218,10 @@ static mba_status count(const mba_launch_seen *l)
         return MBA_OK;
     }
     if (!in.session) MBA_TRY(begin_group());
-    return look_at(l);
+    return before_launch(l);
 }
 
-/* Launches that CUPTI makes while it prepares itself come back to us: they are not the process's. */
+/* Ignores launches that CUPTI itself makes during these calls. */
 mba_status mba_inject_count(const mba_launch_seen *l)
 {
     static _Thread_local bool inside;

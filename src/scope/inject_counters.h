@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inject_counters.h -- counters inside a process that is not ours: group by group, each over so many launches, of which
- * every distinct kernel is read twice.
+/* inject_counters.h -- hardware counters inside an external process: one group of metrics after the other, each over a
+ * number of launches in which every distinct kernel is read twice.
  *
  *     mba_inject_count_begin("overview,pipes", 4096, put_counter, put_cost, ctx);
- *     MBA_TRY(mba_inject_count(launch));                    // before every launch that is wanted
+ *     MBA_TRY(mba_inject_count(launch));                    // before every launch that may be read
  *     mba_inject_count_end();                               // the last group may be short
  */
 #ifndef MBA_SCOPE_INJECT_COUNTERS_H
@@ -19,6 +19,6 @@ void mba_inject_count_begin(const char *sets, int64_t launches, mba_put_counter_
                             void *ctx);
 MBA_MUST mba_status mba_inject_count(const mba_launch_seen *l);
 void                mba_inject_count_end(void);
-bool                mba_inject_count_done(void); /* every group has been read, or none can be */
+bool                mba_inject_count_done(void); /* all groups are read, or reading failed */
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel_names.c -- see kernel_names.h. */
+/* kernel_names.c -- see kernel_names.h: the identifiers of a mangled name, and the choice of one that distinguishes. */
 #include "scope/kernel_names.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "core/lookup.h"
 #include "scope/events.h"
 
-/* Of more kernels than TOLD_MOST nobody reads the names: numbers are enough. */
+/* More than TOLD_MOST kernels get numbers only, because the comparison is quadratic. */
 enum { WORD_LEAST = 3, WORD_MOST = 100, SHORT_MOST = 140, TOLD_MOST = 8192 };
 
 typedef struct word {
@@ -27,7 +27,7 @@ static const char *past(const char *p, const char *which, char end)
     return *p == end ? p + 1 : NULL;
 }
 
-/* What has digits and is no identifier: substitutions S1_, parameters T0_, values Li128E. */
+/* Skips what has digits but is not an identifier: substitutions S1_, parameters T0_, values Li128E. */
 static const char *past_other(const char *p)
 {
     const char *next = NULL;
@@ -36,7 +36,7 @@ static const char *past_other(const char *p)
     return next ? next : p + 1;
 }
 
-/* The next identifier from *at on; n 0: there is none. */
+/* The next identifier at or after *at; n 0: none. */
 static word next_word(const char **at)
 {
     const char *p = *at;
@@ -64,17 +64,18 @@ static bool has_word(const char *symbol, word w)
     return false;
 }
 
-/* ---- telling apart ---- */
+/* ---- distinguishing names ---- */
 
 static bool shares(const mba_kernel_named *a, const mba_kernel_named *b) { return !strcmp(a->name, b->name); }
 
-/* Behind the name itself; where it is not mangled there are none. */
+/* The mangled template arguments and parameters, after the name; "" if the symbol is not mangled. */
 static const char *arguments_of(const mba_kernel_named *k)
 {
     const char *found = strncmp(k->symbol, "_Z", 2) ? NULL : strstr(k->symbol, k->name);
     return found ? found + strlen(k->name) : "";
 }
 
+/* The first identifier of the arguments that not all members of the group have. */
 static word difference(const mba_kernel_named *k, const mba_kernel_named *all, int64_t n, const bool *member)
 {
     const char *at = arguments_of(k);
@@ -88,10 +89,11 @@ static void number(char name[256], const void *bytes, size_t n)
 {
     const uint64_t h = mba_hash(MBA_HASH_BEGIN, bytes, n);
     const size_t   at = strlen(name);
+    mba_assert(at < 256);
     snprintf(name + at, 256 - at, "#%04x", (unsigned)((h ^ h >> 16 ^ h >> 32 ^ h >> 48) & 0xffff));
 }
 
-/* `name` stays as it is until all of the group have a new one. */
+/* Names the members of a group. The old names stay until all new ones are made, because difference() uses them. */
 static void name_group(mba_kernel_named *k, int64_t n, const bool *member, char (*made)[256])
 {
     for (int64_t i = 0; i < n; i++) {

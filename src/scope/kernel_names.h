@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel_names.h -- short names of kernels that stay different: "Kernel2<cutlass_80_tensorop_s16816gemm>", not
- * "Kernel2" thrice.
+/* kernel_names.h -- short but distinct names of kernels: "Kernel2<cutlass_80_tensorop_s16816gemm>" instead of three
+ * times "Kernel2".
  *
  *     mba_kernel_named k[2] = { { .symbol = "_ZN7cutlass7Kernel2I4gemmEEvv" },
  *                               { .symbol = "_ZN7cutlass7Kernel2I4convEEvv" } };
  *     MBA_TRY(mba_kernel_names(k, 2));                      // k[0].name: "Kernel2<gemm>"
  *
- * A name that no other symbol shares is as mba_kernel_short has it. Of those that share one, each gets the first
- * identifier of its arguments that not all have, and where that is not enough a number made of its symbol. Code of
- * equal symbol that takes other resources (a kernel compiled twice) gets a number made of those. */
+ * A name that no other symbol shares is that of mba_kernel_short. Symbols that share a name get the first identifier of
+ * their arguments that not all have and, if that is not enough, a hash of the symbol. Code of the same symbol with
+ * other resources (a kernel compiled twice) gets a hash of those. */
 #ifndef MBA_SCOPE_KERNEL_NAMES_H
 #define MBA_SCOPE_KERNEL_NAMES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launch_trace.c -- see launch_trace.h. The program's table of launchers is replaced by one of ours that calls
- * theirs. */
+/* launch_trace.c -- see launch_trace.h: replaces the program's table of launchers by a wrapper that calls the original.
+ */
 #include "scope/launch_trace.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static struct {
     size_t           room;
 } on = { .node = -1 };
 
-/* The graph that is being captured on the stream; NULL where nothing is. */
+/* The graph that is being captured on the stream, or NULL. */
 static cudaGraph_t capturing(cudaStream_t stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -40,8 +40,8 @@ static int kind_of(cudaGraphNode_t n)
                                              : -1;
 }
 
-/* All nodes are counted each time: nothing promises that new ones come last. A step of three thousand takes a third of
- * a second. */
+/* Counts the nodes of a graph by kind. All of them each time, because CUDA does not guarantee that new nodes come last;
+ * a step of 3000 nodes takes 0.3 s. */
 static mba_status count(cudaGraph_t graph, mba_node_counts *out)
 {
     size_t n = 0;
@@ -61,10 +61,12 @@ static mba_status count(cudaGraph_t graph, mba_node_counts *out)
     return MBA_OK;
 }
 
-static mba_status watched(const mba_call *c)
+/* The wrapper of a launcher: sets the current node, and counts what it adds to a captured graph. */
+static mba_status traced(const mba_call *c)
 {
-    mba_node_counts   before, after;
-    const int32_t     id = c->node->id;
+    mba_node_counts before, after;
+    const int32_t   id = c->node->id;
+    mba_assert(on.program && id >= 0 && id < on.program->graph->nnodes);
     const cudaGraph_t graph = capturing(mba_cuda_stream(c));
     on.node = id;
     if (graph) MBA_TRY(count(graph, &before));
@@ -89,7 +91,7 @@ mba_status mba_launch_trace_begin(mba_program *p)
     }
     if (p->kept && p->device->forget) p->device->forget(p);
     memcpy(on.was, p->launch, n * sizeof *on.was);
-    for (size_t i = 0; i < n; i++) p->launch[i] = watched;
+    for (size_t i = 0; i < n; i++) p->launch[i] = traced;
     on.program = p;
     return MBA_OK;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launch_trace.h -- every launch of a program goes through us: who launches now, and what each node added to the
- * captured graph.
+/* launch_trace.h -- intercepts the launches of a program: tells which node launches now, and what each node added to
+ * the captured graph. correlate.h uses these counts.
  *
- *     MBA_TRY(mba_launch_trace_begin(program));               // captured graphs are forgotten and captured anew
- *     MBA_TRY(mba_program_run(program, MBA_STEP, &step, NULL));  // twice: the second is captured
- *     const mba_node_counts *counts = mba_launch_trace_counts();   // one per node, of the last capture
+ *     MBA_TRY(mba_launch_trace_begin(program));            // discards captured graphs, so that they are captured again
+ *     MBA_TRY(mba_program_run(program, MBA_STEP, &step, NULL));   // twice: the second is captured
+ *     const mba_node_counts *counts = mba_launch_trace_counts();         // one per node, of the last capture
  *     mba_launch_trace_end();
  *
  * One program at a time, one thread. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* match.h -- which launch of its plan each kernel of a node is, where a library started more kernels than were planned.
+/* match.h -- maps the kernels of a node to the launches of its plan if a library ran more kernels than planned.
  *
- *     mba_match_launches(place, started, n, planned, m);                 // place[i]: of planned, -1: none of them
+ *     mba_match_launches(place, started, n, planned, m);                 // place[i]: index in planned; -1: none
  *
- * By their places kernels are those of the plan until a library puts one of its own in front (cuDNN clears a workspace
- * before most gradients of filters): then a kernel of 2 us has the work of a convolution. Our kernels are known by
- * their names; between two of them the longest of the others, as many as were planned there, are those. */
+ * Positions alone are wrong as soon as a library inserts a kernel of its own (cuDNN clears a workspace before most
+ * filter gradients): a kernel of 2 us would get the work of a convolution. Our kernels are matched by name. Between two
+ * of them, the planned launches are assigned to the longest of the other kernels. */
 #ifndef MBA_SCOPE_MATCH_H
 #define MBA_SCOPE_MATCH_H
 
@@ -17,7 +17,7 @@ typedef struct mba_started {
     int64_t     duration_ns;
 } mba_started;
 
-/* n <= MBA_STARTED_MAX; names may be NULL: of nobody. */
+/* n <= MBA_STARTED_MAX; a name may be NULL, which matches none. */
 void mba_match_launches(int *place, const mba_started *s, int n, const char *const *planned, int m);
 
 #endif

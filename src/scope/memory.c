@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* memory.c -- see memory.h. */
+/* memory.c -- see memory.h: lifetimes of storages from operand rows, then sums by role and per node. */
 #include "scope/memory.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool is_transient(const char *role)
     return !strcmp(role, "activations") || !strcmp(role, "activation gradients") || !strcmp(role, "results");
 }
 
-/* The last takes what a hostile file has too many of. */
+/* Index of a role. If a hostile file has too many roles, the last index takes the rest. */
 static int role_of(mba_memory *m, const char *name)
 {
     int i = 0;
@@ -32,6 +32,7 @@ static int role_of(mba_memory *m, const char *name)
 
 static void touch(mba_memory *m, storage *s, int64_t node, const mba_row_operand *o)
 {
+    mba_debug_assert(node >= 0 && node < m->nnodes);
     if (!s->seen) *s = (storage){ .first = node, .role = role_of(m, o->role), .seen = true };
     if (node < s->first) s->first = node;
     if (node > s->last) s->last = node;
@@ -42,6 +43,7 @@ static void sum(mba_memory *m, const storage *s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         if (!s[i].seen) continue;
+        mba_debug_assert(s[i].role >= 0 && s[i].role < m->nroles && s[i].first <= s[i].last);
         m->role[s[i].role].storages++;
         m->role[s[i].role].bytes += s[i].bytes;
         if (m->role[s[i].role].kept) m->kept_bytes += s[i].bytes;
@@ -52,6 +54,7 @@ static void sum(mba_memory *m, const storage *s, int64_t n)
         m->alive_bytes[k] += m->kept_bytes;
         if (m->alive_bytes[k] > m->peak_bytes) m->peak_bytes = m->alive_bytes[k], m->peak = k;
     }
+    mba_assert(!m->nnodes || (m->peak_bytes >= m->kept_bytes && m->peak < m->nnodes));
 }
 
 static mba_status read_planned(const mba_analysis *a, double *bytes)

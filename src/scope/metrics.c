@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* metrics.c -- see metrics.h. What costs passes is in docs/scope.md; adding a metric to a set can double its time. */
+/* metrics.c -- see metrics.h: the counter sets. docs/scope.md says which metrics cost passes; adding a metric to a set
+ * can double its time. */
 #include "scope/metrics.h"
 
 #include <stddef.h>
@@ -40,7 +41,8 @@ static const char *const roofline[] = { TIME_AND_DRAM,
                                         SASS("dadd"),
                                         SASS("dmul") };
 
-/* The hit rate of L2 is hits over sectors: as one metric it takes two passes, which a foreign program has not. */
+/* The hit rate of L2 is computed as hits over sectors. As one metric it takes two passes, which external programs
+ * cannot replay. */
 static const char *const cache[] = { "l1tex__t_sector_hit_rate.pct",
                                      "lts__t_sectors_lookup_hit.sum",
                                      "lts__t_sectors.sum",
@@ -52,8 +54,7 @@ static const char *const cache[] = { "l1tex__t_sector_hit_rate.pct",
                                      "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
                                      "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum" };
 
-/* Sectors over requests: 4 is a warp that reads 128 bytes in one piece with 4-byte lanes, 32 is a sector for every
- * lane. */
+/* Sectors per request: 4 if a warp reads 128 contiguous bytes with 4-byte lanes, 32 if every lane needs a sector. */
 static const char *const access_pattern[] = { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
@@ -96,8 +97,7 @@ static const char *const occupancy[] = { "gpu__time_duration.sum",
                                          "sm__warps_launched.sum",
                                          "tpc__average_cta_latency.ratio" };
 
-/* What a kernel does, and nothing of how long or how fast: what the simulator may be told of a kernel
- * (docs/simulator.md). */
+/* What a kernel does, without times and rates: the input of the simulator (docs/simulator.md). */
 #define INST(pipe) "smsp__inst_executed_pipe_" pipe ".sum"
 #define OP(op)     "smsp__inst_executed_op_" op ".sum"
 static const char *const signature[] = { "smsp__inst_executed.sum",
@@ -124,9 +124,10 @@ static const char *const signature[] = { "smsp__inst_executed.sum",
                                          "dram__bytes_read.sum",
                                          "dram__bytes_write.sum" };
 
-// clang-format off
-#define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
-// clang-format on
+#define SET(name, about, passes, list) \
+    { \
+        name, about, passes, list, (int)(sizeof list / sizeof *list) \
+    }
 const mba_metric_set mba_metric_sets[] = {
     SET("overview", "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline", "tensor and vector FLOPs, bytes of DRAM, L2 and L1", 2, roofline),
@@ -159,6 +160,7 @@ static mba_status unknown_set(const char *name)
 mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)
 {
     char text[256];
+    mba_assert(most > 0);
     *n = 0;
     for (const mba_metric_set *s = mba_metric_sets; !names && s->name && *n < most; s++) out[(*n)++] = s;
     if (!names) return MBA_OK;
@@ -166,6 +168,7 @@ mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, 
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
         if (!s) return unknown_set(name);
+        mba_assert(s->n <= MBA_METRICS_MAX);
         if (*n < most) out[(*n)++] = s;
     }
     return MBA_OK;

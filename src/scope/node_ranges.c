@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* node_ranges.c -- see node_ranges.h. */
+/* node_ranges.c -- see node_ranges.h: ranges of nodes to profile, and the launch of each kernel to read. */
 #include "scope/node_ranges.h"
 
 #include <stdlib.h>
@@ -15,6 +15,7 @@ mba_status mba_node_ranges_of(mba_node_range **out, int *n, const bool *wanted, 
         if (last && i - last->last <= MBA_NODE_RANGE_GAP) last->last = i;
         else (*out)[(*n)++] = (mba_node_range){ i, i };
     }
+    mba_assert(*n <= nodes);
     return MBA_OK;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nvml.c -- see nvml.h. The few functions are declared here: NVIDIA promises their ABI, and the header is not always
- * there. */
+/* nvml.c -- see nvml.h. Declares the few functions it uses: NVIDIA guarantees their ABI, and the header may be missing.
+ */
 #include "scope/nvml.h"
 
 #include <stdbool.h>
@@ -124,6 +124,7 @@ void mba_nvml_throttle_words(char *out, int room, unsigned throttled)
         "display clocks"
     };
     int n = 0;
+    mba_assert(room > 0);
     *out = 0;
     for (unsigned i = 1; i < sizeof word / sizeof *word && n < room; i++)
         if (throttled >> i & 1) n += snprintf(out + n, (size_t)(room - n), "%s%s", n ? ", " : "", word[i]);

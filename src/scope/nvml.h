@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nvml.h -- what the driver says about the GPU without CUDA: versions, clocks, ECC, power, energy.
+/* nvml.h -- the state of the GPU by the driver, without CUDA: versions, clocks, ECC, power, energy.
  *
  *     mba_nvml_state s;
  *     if (mba_nvml_read(&s, 0) == MBA_OK) printf("%s, driver %s, %d MHz\n", s.name, s.driver, s.sm_mhz);
- *     MBA_TRY(mba_nvml_energy(&joules));    // a meter that only grows; E_UNSUPPORTED where there is none
+ *     MBA_TRY(mba_nvml_energy(&joules));                      // a counter that only grows; E_UNSUPPORTED without one
  *
- * libnvidia-ml.so.1 comes with the driver and is opened when first asked for; this needs no toolkit to build. Fields
+ * libnvidia-ml.so.1 comes with the driver and is opened at the first call; no toolkit is needed to build this. Fields
  * that a GPU does not have are -1. */
 #ifndef MBA_SCOPE_NVML_H
 #define MBA_SCOPE_NVML_H
@@ -16,7 +16,7 @@ typedef struct mba_nvml_state {
     char     name[96], driver[96];
     int      sm_mhz, sm_mhz_max, memory_mhz, memory_mhz_max, temperature_c, ecc, persistence;
     double   power_w, power_limit_w;
-    unsigned throttled; /* bits of why the clocks are lower than they could be; 0: they are not */
+    unsigned throttled; /* bits of the throttle reasons; 0: not throttled */
 } mba_nvml_state;
 
 MBA_MUST mba_status mba_nvml_read(mba_nvml_state *out, unsigned gpu);
@@ -25,7 +25,7 @@ MBA_MUST mba_status mba_nvml_energy(double *joules);
 /* "power limit, thermal" */
 void mba_nvml_throttle_words(char *out, int room, unsigned throttled);
 
-/* Whether counters are open to everyone: 1 yes, 0 for root only, -1 not known (no driver). */
+/* Whether this user may read hardware counters: 1 yes, 0 no (root only), -1 not known (no driver). */
 int mba_counters_permitted(void);
 
 #endif

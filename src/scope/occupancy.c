@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* occupancy.c -- see occupancy.h. */
+/* occupancy.c -- see occupancy.h: the four limits of resident blocks, and the smallest of them. */
 #include "scope/occupancy.h"
 
 enum {
@@ -7,13 +7,14 @@ enum {
     REGS_UNIT = 256,
     SMEM_UNIT = 128,
     SMEM_DRIVER = 1024
-}; // registers of a warp, bytes; the driver's own per block
+}; // allocation units: registers of a warp, bytes of shared memory; bytes that the driver takes per block
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* A warp's registers lie in one of four partitions, so what counts is how many whole warps each of them holds. */
+/* The registers of a warp lie in one of four partitions, each of which holds whole warps. */
 static int64_t by_registers(const mba_machine *m, int regs, int64_t warps)
 {
+    mba_assert(warps > 0);
     const int64_t of_warp = round_up((int64_t)regs * m->warp, REGS_UNIT);
     return of_warp ? m->regs_sm / PARTITIONS / of_warp * PARTITIONS / warps : INT64_MAX;
 }
@@ -40,6 +41,7 @@ mba_occupancy mba_occupancy_of(const mba_machine *m, int regs, int threads, int6
             least = limit[i].n;
             o.limiter = limit[i].why;
         }
+    mba_assert(least >= 0);
     o.blocks_per_sm = (int)least;
     o.percent = 100.0 * (double)(least * warps * m->warp) / m->threads_sm;
     o.waves = least ? blocks / (double)(least * m->sm) : 0;

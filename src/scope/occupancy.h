@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* occupancy.h -- how many blocks of a kernel fit on an SM at once, what keeps more away, and how many waves the grid
- * takes.
+/* occupancy.h -- resident blocks of a kernel per SM, the resource that limits them, and the waves of the grid.
  *
  *     const mba_occupancy o = mba_occupancy_of(machine, 168, 256, 36 << 10, 4096);
  *
- * Plain arithmetic over the machine's sheet, the rules of compute capability 8 to 10; agrees with
- * cudaOccupancyMaxActiveBlocksPerMultiprocessor where that was asked. */
+ * Plain arithmetic by the rules of compute capability 8 to 10; agrees with
+ * cudaOccupancyMaxActiveBlocksPerMultiprocessor in all cases compared. */
 #ifndef MBA_SCOPE_OCCUPANCY_H
 #define MBA_SCOPE_OCCUPANCY_H
 

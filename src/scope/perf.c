@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf.c -- see perf.h. */
+/* perf.c -- see perf.h: opens, reads and closes four perf_event counters per thread. */
 #include "scope/perf.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/status.h"
+
 const mba_perf_counter mba_perf_counters[MBA_PERF_COUNTERS] = {
     { "cpu.cycles", "cycle", PERF_COUNT_HW_CPU_CYCLES },
     { "cpu.instructions", "inst", PERF_COUNT_HW_INSTRUCTIONS },
@@ -17,7 +19,8 @@ const mba_perf_counter mba_perf_counters[MBA_PERF_COUNTERS] = {
     { "cpu.llc_misses", "line", PERF_COUNT_HW_CACHE_MISSES },
 };
 
-/* Of the calling thread, counting from now; time shares are read along, because counters may have to take turns. */
+/* Opens a counter of the calling thread, counting from now. The enabled and running times are read along, because the
+ * kernel may multiplex counters. */
 static int open_counter(uint64_t config)
 {
     struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE,
@@ -74,6 +77,7 @@ void mba_perf_read(const mba_perf *p, double value[MBA_PERF_COUNTERS])
     struct {
         uint64_t value, enabled, running;
     } r;
+    mba_assert(p->threads > 0 && p->threads <= MBA_PERF_THREADS_MAX);
     for (int k = 0; k < MBA_PERF_COUNTERS; k++) {
         value[k] = 0;
         for (int t = 0; t < p->threads && p->has[k]; t++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* perf.h -- the processor's own counters over all threads of the operators, by perf_event.
+/* perf.h -- hardware counters of the CPU, summed over all OpenMP threads, by perf_event.
  *
  *     mba_perf p;
  *     char     why[256], fix[256];
@@ -7,7 +7,7 @@
  *     mba_perf_read(&p, before);  work();  mba_perf_read(&p, after);
  *     mba_perf_close(&p);
  *
- * User space only, so an ordinary user may where kernel.perf_event_paranoid is 2 or less. */
+ * Counts user space only, which needs no privilege if kernel.perf_event_paranoid is 2 or less. */
 #ifndef MBA_PERF_H
 #define MBA_PERF_H
 
@@ -28,8 +28,8 @@ typedef struct mba_perf {
     bool has[MBA_PERF_COUNTERS];
 } mba_perf;
 
-/* False: the kernel refuses; `why` and `fix` say what and the line that enables it. A counter that this processor
- * does not have is left out (`has`). */
+/* False: the kernel refuses; `why` and `fix` say why, and the line that enables it. A counter that this processor does
+ * not have is skipped (`has`). */
 bool mba_perf_open(mba_perf *p, char *why, size_t why_room, char *fix, size_t fix_room);
 void mba_perf_read(const mba_perf *p, double value[MBA_PERF_COUNTERS]); /* sums over the threads, since open */
 void mba_perf_close(mba_perf *p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* repeats.c -- see repeats.h. */
+/* repeats.c -- see repeats.h. Candidates for the period come from repeated sequences of GRAM launches; for each, the
+ * longest periodic region is found; the best one gives a step, whose occurrences are found in the whole trace. */
 #include "scope/repeats.h"
 
 #include <stdlib.h>
@@ -7,8 +8,9 @@
 
 #include "core/lookup.h"
 
-/* GRAM launches in a row are looked up where they were before: the distance may be the period. Of the distances, so
- * many are tried. A shorter period may have a little less of the time than a multiple of it. */
+/* The distance between two occurrences of GRAM launches in a row may be the period; TRIED distances are tested.
+ * AS_GOOD, AS_MUCH: a shorter period wins if it covers this share of the time of a longer one. PART_LEAST: least share
+ * of the time or of the launches inside steps. */
 enum { GRAM = 4, TRIED = 64 };
 static const double AS_GOOD = 0.95, AS_MUCH = 0.9, PART_LEAST = 0.5;
 
@@ -20,9 +22,9 @@ typedef struct region {
 typedef struct finding {
     const mba_repeated *l;
     int64_t             n;
-    double             *until; // (n + 1) time of the kernels before each
-    int64_t            *votes; // (n + 1) by distance
-    int64_t            *last;  // place of a gram in `place` -> where it was last
+    double             *until; // (n + 1) sum of the kernel times before each launch
+    int64_t            *votes; // (n + 1) per distance
+    int64_t            *last;  // per sequence of `place`: its last position
     mba_lookup          place;
 } finding;
 
@@ -44,6 +46,7 @@ static mba_status vote(finding *f)
         const uint64_t hash = mba_hash(MBA_HASH_BEGIN, word, sizeof word);
         int64_t        at = 0, g;
         while ((g = mba_lookup_next(&f->place, hash, &at)) >= 0 && !same_gram(&f->l[f->last[g]], &f->l[i])) continue;
+        mba_debug_assert(g < grams);
         if (g >= 0) f->votes[i - f->last[g]]++;
         else if (!mba_lookup_add(&f->place, hash))
             return mba_fail(MBA_E_NOMEM, "no memory for the steps of %lld launches", (long long)f->n);
@@ -53,7 +56,7 @@ static mba_status vote(finding *f)
     return MBA_OK;
 }
 
-/* The distance that most launches repeat at, weighted by itself; 0: none is left. */
+/* The distance with the most votes, weighted by itself; 0: none is left. */
 static int64_t next_candidate(finding *f)
 {
     int64_t best = 0;
@@ -65,14 +68,15 @@ static int64_t next_candidate(finding *f)
 
 /* ---- regions ---- */
 
-/* The longest, by time, in which every launch is the one of a period before. */
+/* The longest region, by time, in which every launch equals the one a period before. */
 static region longest(const finding *f, int64_t period)
 {
+    mba_assert(period > 0);
     region  best = { 0, 0, period, 0 };
     int64_t begin = 0;
     for (int64_t i = 0; i + period <= f->n; i++) {
         if (i + period < f->n && f->l[i].symbol == f->l[i + period].symbol) continue;
-        const int64_t end = i + period; // i does not repeat: the region ends before its repetition
+        const int64_t end = i + period; // launch i does not repeat, so the region ends before i + period
         const double  time = f->until[end] - f->until[begin];
         if (end - begin >= MBA_REPEATS_LEAST * period && time > best.time) best = (region){ begin, end, period, time };
         begin = i + 1;
@@ -80,11 +84,12 @@ static region longest(const finding *f, int64_t period)
     return best;
 }
 
-/* ---- where a step begins ---- */
+/* ---- the start of a step ---- */
 
 static bool is_call(const finding *f, int64_t i) { return i == 0 || f->l[i].correlation != f->l[i - 1].correlation; }
 
-/* Behind the optimizer: where the longest stretch without it begins. -1: there is none, or nothing else. */
+/* After the optimizer: the start of the longest part of the period without it. -1: the period has no optimizer, or
+ * nothing else. */
 static int64_t behind_updates(const finding *f, const region *g)
 {
     int64_t best = -1, best_length = 0;
@@ -93,12 +98,13 @@ static int64_t behind_updates(const finding *f, const region *g)
         if (!f->l[before].updates || f->l[g->begin + i].updates) continue;
         int64_t length = 0;
         while (!f->l[g->begin + (i + length) % g->period].updates) length++; // ends at `before` at the latest
+        mba_debug_assert(length < g->period);
         if (length > best_length) best = i, best_length = length;
     }
     return best;
 }
 
-/* Where the GPU waits longest, all repetitions together. */
+/* The position in the period before which the GPU is idle longest, summed over all repetitions. */
 static int64_t behind_wait(const finding *f, const region *g)
 {
     int64_t best = -1;
@@ -116,7 +122,8 @@ static int64_t behind_wait(const finding *f, const region *g)
     return best;
 }
 
-/* The place in the period; -1: the region is the inside of one call, a graph that has loops of its own. */
+/* The position in the period at which a step starts; -1: the region lies inside one call, a graph with an inner
+ * loop. */
 static int64_t begin_of_step(const finding *f, const region *g)
 {
     const int64_t i = behind_updates(f, g);
@@ -125,10 +132,11 @@ static int64_t begin_of_step(const finding *f, const region *g)
 
 /* ---- all steps ---- */
 
-/* Everywhere, not only in the region: a loop goes on after what interrupts it. Knuth, Morris and Pratt; none
- * overlap. */
+/* Finds all occurrences in the trace, not only in the region: a loop continues after an interruption.
+ * Knuth-Morris-Pratt; occurrences do not overlap. */
 static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeated *step, int64_t length)
 {
+    mba_assert(length > 0 && length <= f->n);
     int64_t *border = malloc((size_t)(length + 1) * sizeof *border), room = 0, k = 0;
     if (!border) return mba_fail(MBA_E_NOMEM, "no memory for a step of %lld launches", (long long)length);
     border[0] = border[1] = 0;
@@ -145,6 +153,7 @@ static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeate
         k = 0;
         if (!is_call(f, i + 1 - length)) continue;
         int64_t *more = mba_grow(out->first, out->n, &room, sizeof *more);
+        mba_debug_assert(k == 0 && i + 1 >= length);
         if (more) out->first = more, more[out->n++] = i + 1 - length;
         else st = mba_fail(MBA_E_NOMEM, "no memory for %lld steps", (long long)out->n + 1);
     }
@@ -156,12 +165,13 @@ static mba_status find_all(mba_repeats *out, const finding *f, const mba_repeate
 static void measure(mba_repeats *r, const finding *f)
 {
     double time = 0;
+    mba_assert(r->n * r->length <= f->n);
     for (int64_t i = 0; i < r->n; i++) time += f->until[r->first[i] + r->length] - f->until[r->first[i]];
     r->of_time = f->until[f->n] > 0 ? time / f->until[f->n] : 0;
     r->of_launches = (double)(r->n * r->length) / (double)f->n;
 }
 
-/* All steps of which one is a period of the region; none where it is the inside of a call. */
+/* All steps, given a region whose period is one; none if the region lies inside one call. */
 static mba_status steps_of(mba_repeats *out, const finding *f, const region *g)
 {
     const int64_t begin = begin_of_step(f, g);
@@ -181,7 +191,7 @@ static bool has_updates(const finding *f, const region *g)
 
 /* ---- the choice ---- */
 
-/* The shortest period of those that repeat for the longest time. */
+/* The region with the shortest period among those that repeat for nearly the longest time. */
 static region longest_of(const region *all, int n)
 {
     region best = { 0, 0, 0, 0 };
@@ -193,8 +203,8 @@ static region longest_of(const region *all, int n)
     return best;
 }
 
-/* Four steps and a log repeat as well, and for longer than steps do: a shorter period with an optimizer in it is the
- * step if its steps take nearly as much of the time. Without an optimizer it may be a layer. */
+/* "Four steps and a log" also repeats, and for longer than steps do. A shorter period that contains an optimizer is the
+ * step if its occurrences cover nearly as much of the time. Without an optimizer it may be a layer. */
 static mba_status shorten(mba_repeats *out, const finding *f, const region *all, int n, const region *best)
 {
     int64_t period = best->period;

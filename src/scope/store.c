@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.c -- see store.h: writing and opening. store_schema.c has the tables, store_read.c the rows. */
+/* store.c -- see store.h: creates, opens and writes stores. store_schema.c has the tables, store_read.c reads rows. */
 #include "scope/store.h"
 
 #include <dirent.h>
@@ -23,13 +23,13 @@ static const double BATCH_S = 1;
 static bool memory_is_left(void)
 {
     enum { PLENTY = 16 << 20 };       // far more than the pages and the schema of a store
-    void *p = sqlite3_malloc(PLENTY); // (malloc and free are a pair that compilers leave out)
+    void *p = sqlite3_malloc(PLENTY); // compilers may remove a pair of malloc and free
     sqlite3_free(p);
     return p != NULL;
 }
 
-/* Sizes that a damaged file invents are beyond what SQLite allocates, and it says that memory is short. Where its very
- * schema does so it cannot even be checked: then what counts is whether there is memory. */
+/* True if SQLite reports lack of memory because of a damaged file: sizes in it exceed what SQLite allocates. If even
+ * the schema is damaged, the file cannot be checked; then this tests whether memory is available. */
 static bool asks_too_much(const mba_store *s)
 {
     sqlite3_stmt *q = NULL;
@@ -45,7 +45,8 @@ static bool asks_too_much(const mba_store *s)
     return damaged || ((rc & 0xff) == SQLITE_NOMEM && memory_is_left());
 }
 
-/* SQLite tries to read what it could not create, and knows only that there is no such file. */
+/* errno of creating a file at this path. SQLite loses it: after a failed creation it tries to read, and reports only
+ * that the file does not exist. */
 static int why_not_created(const char *path)
 {
     char     *probe = sqlite3_mprintf("%s.%d.probe", path, (int)getpid());
@@ -64,7 +65,7 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
     const int  c = (code & 0xff) == SQLITE_NOMEM && asks_too_much(s) ? SQLITE_CORRUPT : code & 0xff;
     const bool damaged = c == SQLITE_NOTADB || c == SQLITE_CORRUPT || c == SQLITE_ERROR || c == SQLITE_SCHEMA
                          || c == SQLITE_TOOBIG || c == SQLITE_MISMATCH || c == SQLITE_INTERRUPT
-                         || s->in_memory; // nothing but its bytes can be wrong: one that asks for a log beside it
+                         || s->in_memory; // without a file only its bytes can be wrong, e.g. a journal mode
     const char *why = s->db && c == (code & 0xff) ? sqlite3_errmsg(s->db) : sqlite3_errstr(c);
     if (c == SQLITE_NOMEM)
         return mba_fail(MBA_E_NOMEM, "no memory for the store '%s'\nwhy: %s\nfix: close other programs", s->path,
@@ -108,7 +109,7 @@ static mba_status make(mba_store **out, const char *path)
     return MBA_OK;
 }
 
-/* A file from elsewhere runs nothing: no triggers, views or functions of its schema, no huge values. */
+/* Hardens a connection against hostile files: no triggers, views or functions of its schema run, values are limited. */
 static void distrust(sqlite3 *db)
 {
     static const int off[] = { SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
@@ -121,8 +122,8 @@ static void distrust(sqlite3 *db)
 
 /* ---- writing ---- */
 
-/* Big pages cost nothing here (rows are appended) and make the journal shorter. */
-static mba_status settle(mba_store *s)
+/* A rollback journal, so that a closed store is one file; a small cache; temporary tables in files. */
+static mba_status set_pragmas(mba_store *s)
 {
     char text[160];
     snprintf(text, sizeof text,
@@ -142,7 +143,7 @@ static mba_status connect(mba_store *s, const char *path, int flags)
 static mba_status create_tables(mba_store *s)
 {
     char text[128];
-    MBA_TRY(settle(s));
+    MBA_TRY(set_pragmas(s));
     snprintf(text, sizeof text, "BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d;", MBA_STORE_ID,
              MBA_STORE_VERSION);
     MBA_TRY(execute(s, text, "beginning"));
@@ -159,7 +160,7 @@ mba_status mba_store_may_replace(const char *path)
 {
     struct stat is;
     mba_store  *old = NULL;
-    if (lstat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK; // a link: /dev/stdout may be one
+    if (lstat(path, &is) || (S_ISREG(is.st_mode) && !is.st_size)) return MBA_OK; // lstat: /dev/stdout may be a link
     mba_status st = mba_store_open(&old, path);
     if (st == MBA_OK) st = mba_store_close(old);
     if (st == MBA_OK) return MBA_OK;
@@ -172,13 +173,13 @@ mba_status mba_store_may_replace(const char *path)
 void mba_store_remove(const char *path)
 {
     char *journal = sqlite3_mprintf("%s-journal", path);
-    if (journal) unlink(journal); // first: with another store it would damage that
+    if (journal) unlink(journal); // first: beside a new store it would damage that
     unlink(path);
     sqlite3_free(journal);
 }
 
-/* Removes tables that had no name yet, of processes that were killed: NAME.PID.new, and its journal. */
-static void sweep(const char *path)
+/* Removes the temporary stores of killed processes: NAME.PID.new and its journal. */
+static void remove_stale(const char *path)
 {
     const char  *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     char        *folder = slash ? strndup(path, (size_t)(base - path)) : strdup("."), *end;
@@ -194,15 +195,15 @@ static void sweep(const char *path)
     free(folder);
 }
 
-/* The tables are made under another name: under its own, a store is never seen without them. The journal is named after
- * the file, so the file is closed before it gets its name. */
+/* Makes the tables in a temporary file and renames it, so no reader sees a store without tables. SQLite names the
+ * journal after the file, so the file is closed before it is renamed. */
 static mba_status make_file(mba_store *s)
 {
     char      *fresh = sqlite3_mprintf("%s.%d.new", s->path, (int)getpid());
     char      *journal = sqlite3_mprintf("%s-journal", s->path);
     mba_status st = fresh && journal ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory");
     if (st == MBA_OK) {
-        sweep(s->path);
+        remove_stale(s->path);
         unlink(fresh);
         st = connect(s, fresh, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     }
@@ -210,8 +211,7 @@ static mba_status make_file(mba_store *s)
     sqlite3_close_v2(s->db);
     s->db = NULL;
     if (st == MBA_OK) {
-        if (unlink(journal) == 0)
-            st = mba_name_sync(journal); // of a killed run: it must not come back beside the new store
+        if (unlink(journal) == 0) st = mba_name_sync(journal); // a killed run's must not reappear beside the new store
         if (st == MBA_OK && rename(fresh, s->path)) st = mba__store_failed(s, SQLITE_CANTOPEN, "giving it its name");
         if (st == MBA_OK) st = mba_name_sync(s->path);
     }
@@ -231,7 +231,7 @@ mba_status mba_store_create(mba_store **out, const char *path)
     s->version = MBA_STORE_VERSION;
     mba_status st = make_file(s);
     if (st == MBA_OK) st = connect(s, path, SQLITE_OPEN_READWRITE);
-    if (st == MBA_OK) st = settle(s);
+    if (st == MBA_OK) st = set_pragmas(s);
     if (st == MBA_OK) *out = s;
     else (void)!mba_store_close(s);
     return st;
@@ -246,6 +246,7 @@ static int bind(sqlite3_stmt *q, int k, mba_cell cell, mba_value v)
 
 static mba_status prepare_insert(mba_store *s, mba_store_rows table)
 {
+    mba_assert(!s->insert[table]);
     char     *sql = mba__schema_insert(table);
     const int rc = sql ? sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->insert[table], NULL)
                        : SQLITE_NOMEM;
@@ -255,6 +256,7 @@ static mba_status prepare_insert(mba_store *s, mba_store_rows table)
 
 static mba_status begin(mba_store *s)
 {
+    mba_assert(!s->open_batch && s->batched == 0);
     MBA_TRY(execute(s, "BEGIN IMMEDIATE", "beginning a batch"));
     s->open_batch = true;
     s->batch_began_s = mba_clock_s();
@@ -304,6 +306,7 @@ mba_status mba_store_close(mba_store *s)
 
 static mba_status finish_open(mba_store **out, mba_store *s, mba_status st)
 {
+    mba_assert(!s->writing && !s->open_batch);
     if (st == MBA_OK)
         st = execute(s, "PRAGMA query_only=1; PRAGMA cell_size_check=1; PRAGMA temp_store=FILE;", "opening it");
     if (st == MBA_OK) st = mba__schema_check(s);
@@ -312,7 +315,8 @@ static mba_status finish_open(mba_store **out, mba_store *s, mba_status st)
     return st;
 }
 
-/* For reading and writing, because the unfinished batch of a killed run is undone by who opens it next. */
+/* Opens for reading and writing, because the next one to open a store rolls back the unfinished batch of a killed run.
+ */
 mba_status mba_store_open(mba_store **out, const char *path)
 {
     mba_store *s = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.h -- a run as one SQLite file: what was measured, on what, how. docs/store.md lists tables and units.
+/* store.h -- the measurement store: one run as one SQLite file. docs/store.md lists its tables and units.
  *
  *     mba_store *s;
- *     MBA_TRY(mba_store_create(&s, "run.db"));                        // replaces an old store, nothing else
+ *     MBA_TRY(mba_store_create(&s, "run.db"));                        // replaces an old store, no other file
  *     mba_row_event e = mba_no_event;                                 // every field absent
  *     e.id = 0, e.what = "kernel", e.start_ns = 10, e.duration_ns = 250, e.kernel = 3;
  *     MBA_TRY(mba_put_event(s, &e));                                  // one such function per table
@@ -10,15 +10,15 @@
  *
  *     MBA_TRY(mba_store_open(&s, "run.db"));                          // reading: any version up to ours
  *     mba_row_node *node; int64_t n;
- *     MBA_TRY(mba_load_node(s, &node, &n));                           // all rows; the store's, until close
+ *     MBA_TRY(mba_load_node(s, &node, &n));                           // all rows; the store owns them until close
  *     MBA_TRY(mba_store_each(s, MBA_ROWS_event, NULL, see, &ctx));    // row by row, in bounded memory
  *
- * Rows are structs of 8-byte fields, generated from store.def: int64_t (MBA_ABSENT), double (NaN) or text (NULL) where
- * something was not measured; absent is never 0. Text is UTF-8; it is copied by put, lent to `each` for one call.
+ * Rows are structs of 8-byte fields, generated from store.def: int64_t, double or text. A value that was not measured
+ * is absent (MBA_ABSENT, NaN, NULL), never 0. Text is UTF-8; put copies it, `each` passes it for one call.
  *
- * Writing is batched: rows are committed every few thousand and every second. The journal is SQLite's rollback journal:
- * a process killed at any moment leaves a file whose next reader undoes the unfinished batch, and a closed store is one
- * file. The file appears under its name with all its tables. One thread at a time. */
+ * Writing is batched: rows are committed every few thousand rows and every second. With SQLite's rollback journal, a
+ * process killed at any moment leaves a file whose next reader rolls back the unfinished batch, and a closed store is
+ * one file. The file appears under its name with all its tables. One thread at a time. */
 #ifndef MBA_STORE_H
 #define MBA_STORE_H
 
@@ -77,7 +77,7 @@ typedef enum mba_store_rows {
     MBA_ROWS_COUNT
 } mba_store_rows;
 
-/* ---- what the tables are, for export and documentation ---- */
+/* ---- the schema as data, for export and documentation ---- */
 typedef enum mba_cell { MBA_CELL_INT, MBA_CELL_REAL, MBA_CELL_TEXT } mba_cell;
 typedef struct mba_store_column {
     const char *name;
@@ -103,35 +103,35 @@ static inline mba_value mba_row_field(const void *row, int column) { return ((co
 /* ---- writing ---- */
 typedef struct mba_store mba_store;
 
-/* A new store at `path`. A file that is there must be a store; anything else is left alone (MBA_E_ARG). */
+/* Creates a store at `path`. An existing file is replaced only if it is a store or empty; else MBA_E_ARG. */
 MBA_MUST mba_status mba_store_create(mba_store **out, const char *path);
-/* Nothing is there, or a store, or an empty file? A slip of the keyboard must not cost a file. */
+/* MBA_OK if the path is free, a store or an empty file: a typing error must not cost a file. */
 MBA_MUST mba_status mba_store_may_replace(const char *path);
-/* A store that nobody has open, whole or not, and its journal. */
+/* Removes a store and its journal; nobody may have it open. */
 void                mba_store_remove(const char *path);
 MBA_MUST mba_status mba_store_put(mba_store *s, mba_store_rows table, const void *row);
-MBA_MUST mba_status mba_store_commit(mba_store *s); /* now, not when the batch is full */
-/* commits and frees; frees also where that fails. NULL is fine */
+MBA_MUST mba_status mba_store_commit(mba_store *s); /* commits the current batch now */
+/* Commits and frees; frees even if the commit fails. NULL is fine. */
 MBA_MUST mba_status mba_store_close(mba_store *s);
 
 /* ---- reading ---- */
 /* MBA_E_FORMAT: not a store, damaged, or of a newer version; MBA_E_IO: cannot be read. */
 MBA_MUST mba_status mba_store_open(mba_store **out, const char *path);
-/* they must outlive it */
+/* Opens a store in memory; the bytes must outlive it. */
 MBA_MUST mba_status mba_store_open_bytes(mba_store **out, const char *name, const void *bytes, size_t n);
 MBA_MUST mba_status mba_store_check(mba_store *s);         /* every page: SQLite's integrity_check */
 int                 mba_store_version(const mba_store *s); /* of the file */
 const char         *mba_store_path(const mba_store *s);
 
-/* Calls `see` for every row, in the order of the columns named ("kernel, duration_ns"; NULL: as written), until it
- * fails. */
+/* Calls `see` for every row until it fails, sorted by the columns in `order` ("kernel, duration_ns"; NULL: as written).
+ */
 typedef mba_status  mba_row_fn(void *ctx, const void *row);
 MBA_MUST mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx);
 
-/* All rows of a table that is never large; they live until close. More than MBA_LOAD_MAX is MBA_E_FORMAT. */
+/* Loads all rows of a small table; they live until close. More than MBA_LOAD_MAX rows: MBA_E_FORMAT. */
 enum { MBA_LOAD_MAX = 1 << 21 };
 MBA_MUST mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64_t *n);
-/* Where the row with this `id` is in a loaded table that has one; -1: nowhere. */
+/* Index of the row with this `id` in a loaded table that has an id; -1: none. */
 int64_t             mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_t id);
 MBA_MUST mba_status mba_store_count(mba_store *s, mba_store_rows table, int64_t *n);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store_read.c -- rows out of a store: one by one, or a whole table. */
+/* store_read.c -- see store.h: reads rows of a store one by one, or a whole table into memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { COLUMNS_MAX = 32 };
 static const size_t LOAD_BYTES_MAX = (size_t)1 << 30;
 
-/* What a column says is what it is declared as: a text in a column of numbers is damage, not 0. */
+/* True if a value has the declared type of its column: a text in a column of numbers is damage, not 0. */
 static bool fits(int type, mba_cell cell)
 {
     if (type == SQLITE_NULL) return true;
@@ -142,7 +142,8 @@ void mba__store_unload(mba_store *s)
 static mba_status keep(void *ctx, const void *row)
 {
     loading *l = ctx;
-    if (l->n == l->room) return MBA_OK; // written since they were counted
+    if (l->n == l->room) return MBA_OK; // added since the rows were counted
+    mba_debug_assert(l->n >= 0 && l->n < l->room);
     mba_value *to = l->rows + l->n++ * l->t->ncolumns;
     memcpy(to, row, (size_t)l->t->ncolumns * sizeof *to);
     for (int i = 0; i < l->t->ncolumns; i++)
@@ -157,6 +158,7 @@ static mba_status keep(void *ctx, const void *row)
 
 mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64_t *n)
 {
+    mba_assert(table < MBA_ROWS_COUNT);
     loading l = { .s = s, .t = &mba_store_tables[table] };
     *rows = NULL;
     *n = 0;
@@ -171,9 +173,10 @@ mba_status mba_store_load(mba_store *s, mba_store_rows table, void **rows, int64
     return MBA_OK;
 }
 
-/* `id` is the first column and the key of its table, so rows come in its order. */
+/* Binary search: `id` is the first column and the key of its table, so rows are sorted by it. */
 int64_t mba_store_find(mba_store_rows table, const void *rows, int64_t n, int64_t id)
 {
+    mba_debug_assert(n >= 0 && !strcmp(mba_store_tables[table].column[0].name, "id"));
     const mba_value *row = rows;
     const int        columns = mba_store_tables[table].ncolumns;
     int64_t          lo = 0, hi = n;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store_schema.c -- the tables as data and as SQL, and the proof that an open file has them. */
+/* store_schema.c -- see store_schema.h: the tables of store.def as data and as SQL, and the check that an open file has
+ * them. */
 #include "scope/store_schema.h"
 
 #include <string.h>
@@ -42,6 +43,7 @@ static bool is_key(const mba_store_column *c) { return c->cell == MBA_CELL_INT &
 
 char *mba__schema_create(mba_store_rows table, int version)
 {
+    mba_assert(table < MBA_ROWS_COUNT && version >= 1 && version <= MBA_STORE_VERSION);
     const mba_store_table *t = &mba_store_tables[table];
     sqlite3_str           *s = sqlite3_str_new(NULL);
     int                    n = 0;
@@ -65,6 +67,7 @@ char *mba__schema_insert(mba_store_rows table)
 
 char *mba__schema_select(mba_store_rows table, int version, const char *order)
 {
+    mba_assert(table < MBA_ROWS_COUNT && version >= 1 && version <= MBA_STORE_VERSION);
     const mba_store_table *t = &mba_store_tables[table];
     sqlite3_str           *s = sqlite3_str_new(NULL);
     sqlite3_str_appendall(s, "SELECT ");
@@ -88,7 +91,7 @@ static mba_status number_of(mba_store *s, const char *sql, int64_t *out)
     return rc == SQLITE_ROW ? MBA_OK : mba__store_failed(s, rc, "reading the header");
 }
 
-/* A table must be a plain one with our columns, and none that is computed when it is read. */
+/* A table must have our columns, and no generated ones. */
 static mba_status check_table(mba_store *s, const mba_store_table *t)
 {
     sqlite3_stmt *q = NULL;
@@ -137,6 +140,7 @@ mba_status mba__schema_check(mba_store *s)
                         "profile`",
                         s->path);
     s->version = (int)version;
+    mba_assert(s->version >= 1 && s->version <= MBA_STORE_VERSION);
     MBA_TRY(number_of(s, "SELECT count(*) FROM sqlite_schema WHERE type <> 'table' OR rootpage < 1", &strange));
     if (strange)
         return mba_fail(MBA_E_FORMAT,

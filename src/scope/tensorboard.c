@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensorboard.c -- see tensorboard.h. */
+/* tensorboard.c -- see tensorboard.h: CRC-32C, the few protobuf encodings that an event needs, and the file. */
 #include "scope/tensorboard.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ uint32_t mba_crc32c_masked(const void *bytes, size_t n)
 
 /* ---- protobuf ---- */
 
-/* A message is built in place; an event of ours has at most ten short values. */
+/* A message under construction; our events have at most ten short values. */
 typedef struct message {
     unsigned char bytes[2048];
     size_t        n;
@@ -97,6 +97,7 @@ static void put_value(message *summary, const char *tag, double v)
 static mba_status put_record(mba_writer *w, const message *event)
 {
     message head = { .n = 0 }, tail = { .n = 0 };
+    mba_assert(event->n > 0);
     put_little(&head, event->n, 8);
     put_little(&head, mba_crc32c_masked(head.bytes, 8), 4);
     put_little(&tail, mba_crc32c_masked(event->bytes, event->n), 4);
@@ -140,13 +141,14 @@ static mba_status put_events(mba_writer *w, const mba_training *t, double began)
 
 /* ---- the file ---- */
 
-/* The log was last written when its last step was done: the same run gives the same file. */
+/* Start of the run: the time of the log's last change minus the duration. The same run gives the same file. */
 static double began_at(const mba_training *t)
 {
     char        log[4096];
     struct stat info;
     snprintf(log, sizeof log, "%s/log.jsonl", t->path);
     if (stat(log, &info)) return 0;
+    mba_assert(t->n > 0);
     const double took = t->step[t->n - 1].seconds, ended = (double)info.st_mtime;
     return isnan(took) ? ended : floor(ended - took);
 }

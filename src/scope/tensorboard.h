@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensorboard.h -- the scalars of a training run as an events file, which TensorBoard and what reads its files take.
+/* tensorboard.h -- writes the scalars of a training run as a TensorBoard events file.
  *
  *     char path[4096];
  *     MBA_TRY(mba_tensorboard_write(path, sizeof path, run, "boards/wide"));     // boards/wide/events.out.tfevents...
  *
- * The file is a row of records: length (8 bytes), masked CRC-32C of it, an Event, masked CRC-32C of that; all
+ * The file is a sequence of records: length (8 bytes), its masked CRC-32C, an Event, its masked CRC-32C;
  * little-endian. An Event is a protobuf message: wall time, step, and a Summary of (tag, value) pairs. Tags:
  * loss/train, loss/validation, score/NAME, optimizer/gradient_norm, optimizer/learning_rate, speed/tokens_per_s,
  * optimizer/skipped. */
@@ -15,11 +15,11 @@
 
 #include "scope/training.h"
 
-/* Writes one file into `folder`, which is made where it is not there; its path goes into `path`. Where another run was
- * written before, MBA_E_ARG: TensorBoard would draw both as one. The same run is written over. */
+/* Writes one file into `folder`, which is created if needed, and its path into `path`. MBA_E_ARG if the folder has
+ * events of another run: TensorBoard would draw both as one. Events of the same run are replaced. */
 MBA_MUST mba_status mba_tensorboard_write(char *path, size_t room, const mba_training *t, const char *folder);
 
-/* CRC-32C (Castagnoli) of n bytes, and as records carry it: rotated right by 15 bits, plus 0xa282ead8. */
+/* CRC-32C (Castagnoli) of n bytes, and its masked form in records: rotated right by 15 bits, plus 0xa282ead8. */
 uint32_t mba_crc32c(const void *bytes, size_t n);
 uint32_t mba_crc32c_masked(const void *bytes, size_t n);
 

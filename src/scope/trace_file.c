@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_file.c -- see trace_file.h. */
+/* trace_file.c -- see trace_file.h: reads the trace line by line, and writes it. */
 #include "scope/trace_file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 typedef struct line {
     char *at;
     bool  bad;
-} line; // the rest of it; a wrong field sticks
+} line; // the rest of the line; bad stays set after an error
 
 static char *word(line *l)
 {
@@ -56,7 +56,7 @@ static double real(line *l)
     return v;
 }
 
-/* No GPU has more threads or blocks in a block or cluster: products of three stay numbers. */
+/* Limit of a dimension of a block or cluster, so that products of three do not overflow. */
 enum { BLOCK_MOST = 1024 };
 
 static void triple(line *l, int32_t out[3], int32_t most)
@@ -201,7 +201,7 @@ static mba_status bad(const char *name, int64_t number, const char *why)
                     name, (long long)number, why);
 }
 
-/* A line without its end is the last breath of a killed process: left out. */
+/* A last line without its end was cut when the process was killed: it is skipped. */
 static mba_status read_lines(reading *g, const char *name, FILE *f, char *text)
 {
     for (int64_t number = 1; fgets(text, MBA_TRACE_LINE_MAX, f); number++) {
@@ -242,7 +242,7 @@ mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f)
 
 mba_status mba_trace_create(mba_trace_writer *w, const char *path)
 {
-    *w = (mba_trace_writer){ .f = fopen(path, "wx") }; // of two processes one makes it
+    *w = (mba_trace_writer){ .f = fopen(path, "wx") }; // exclusive: only one of two processes creates it
     if (!w->f) return mba_fail(MBA_E_IO, "cannot write the trace '%s'\nwhy: %s", path, strerror(errno));
     setvbuf(w->f, NULL, _IOFBF, 1 << 16);
     fputs("mambascope-trace 2\n", w->f);
@@ -250,18 +250,21 @@ mba_status mba_trace_create(mba_trace_writer *w, const char *path)
     return MBA_OK;
 }
 
-/* Names longer than a line may be are cut: kernels of template libraries exist that have them. */
+/* The number of a name, which is written at its first use. Names are cut to fit into a line: kernels of template
+ * libraries can exceed it. */
 static int64_t number_of(mba_trace_writer *w, const char *name)
 {
     const int64_t was = w->names.nnames, k = mba_events_name(&w->names, name);
     if (k == was) fprintf(w->f, "name %" PRId64 " %.32000s\n", k, name);
+    mba_assert(k < w->names.nnames);
     return k < 0 ? 0 : k;
 }
 
 void mba_trace_event(mba_trace_writer *w, const mba_event *e)
 {
     static const char *const what[MBA_EVENT_KINDS] = { "kernel", "copy", "set" };
-    const int64_t            k = number_of(w, e->name && *e->name ? e->name : "?");
+    mba_assert(w->f && e->kind < MBA_EVENT_KINDS);
+    const int64_t k = number_of(w, e->name && *e->name ? e->name : "?");
     fprintf(w->f, "%s %" PRId64 " %d %" PRId64 " %" PRId64 " %d %d %u %u %" PRIu64, what[e->kind], k, e->step,
             e->start_ns, e->end_ns, e->stream, e->device, e->correlation, e->graph, e->graph_node);
     if (e->kind == MBA_EVENT_KERNEL)
@@ -296,7 +299,7 @@ void mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m)
     fflush(w->f);
 }
 
-/* All that is known is in the file then, should the process be killed. */
+/* Marks that the process is alive, and flushes, so that the file has everything should the process be killed. */
 void mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns, bool records)
 {
     fprintf(w->f, "alive %" PRId64 " %" PRId64 " %d\n", now_ns, device_ns, records);

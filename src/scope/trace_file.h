@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_file.h -- what a watched process leaves behind for the one that started it: a text, line by line.
+/* trace_file.h -- the trace that an injected process (inject.c) writes for `profile -- CMD`: a text file, line by line.
  *
  *     mambascope-trace 2
  *     note counters another profiler holds this process
  *     name 0 _chunk_scan_fwd_kernel
  *     kernel 0 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE GX GY GZ BX BY BZ CX CY CZ REGS STATIC DYNAMIC
- *              LOCAL                                                              (on the same line)
- *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES       (set: the same)
- *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE                (mean over launches; DYNAMIC -1: ?)
+ *              LOCAL                                                         (one line)
+ *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES (set: the same)
+ *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE          (mean of launches; DYNAMIC -1: not known)
  *     cost SET PASSES SECONDS LAUNCHES
- *     step MODE SECONDS                                                           (of the range, by the host's clock)
- *     alive NOW DEVICE_NOW RECORDS                                                (clock.h, clock of the events)
- *     memory ASKED FREE TOTAL                                                     (bytes: the GPU did not have them)
- *     end DROPPED                                                                 (absent: the process was killed)
+ *     step MODE SECONDS                                                      (of the range, by the host's clock)
+ *     alive NOW DEVICE_NOW RECORDS                                           (host and event clock; RECORDS 0: no more)
+ *     memory ASKED FREE TOTAL                                                (a failed allocation, in bytes)
+ *     end DROPPED                                                            (missing: the process was killed)
  *
- * A name comes before its first use. Times are nanoseconds; STEP is -1 where nothing tells steps apart, DYNAMIC is -1
- * where it is not known, RECORDS is 0 when no more come. A file that ends in the middle of a line is read up to
- * there. */
+ * A name is defined before its first use. Times are nanoseconds; STEP is -1 if steps are not marked. A file that ends
+ * in the middle of a line is read up to there. */
 #ifndef MBA_SCOPE_TRACE_FILE_H
 #define MBA_SCOPE_TRACE_FILE_H
 
@@ -46,7 +45,7 @@ typedef struct mba_trace_cost {
     double      seconds;
 } mba_trace_cost;
 
-/* What is lent lives for one call. Any of them may be NULL. */
+/* Callbacks; any may be NULL. Their arguments live for one call. */
 typedef struct mba_trace_reader {
     void *ctx;
     mba_status (*event)(void *ctx, const mba_event *e);
@@ -55,13 +54,13 @@ typedef struct mba_trace_reader {
     mba_status (*step)(void *ctx, const char *mode, double seconds);
     mba_status (*note)(void *ctx, const char *topic, const char *text);
     mba_status (*memory)(void *ctx, const mba_trace_memory *m);
-    bool    complete;                  /* out: it has its end */
-    int64_t dropped;                   /* out */
-    int64_t alive_ns, alive_device_ns; /* out: when it last said so, by two clocks; 0: never */
-    bool    recorded;                  /* out: the timeline was over by then, and is whole */
+    bool    complete;                  /* out: the file has its end line */
+    int64_t dropped;                   /* out: records that CUPTI dropped */
+    int64_t alive_ns, alive_device_ns; /* out: time of the last `alive`, by two clocks; 0: none */
+    bool    recorded;                  /* out: the timeline had ended by then and is complete */
 } mba_trace_reader;
 
-/* Any size: the file is read line by line. `f` is at its beginning and stays the caller's. */
+/* Reads a file of any size, line by line, from its beginning. The caller closes `f`. */
 MBA_MUST mba_status mba_trace_read(mba_trace_reader *r, const char *name, FILE *f);
 
 /* ---- writing; one thread at a time ---- */

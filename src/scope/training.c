@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* training.c -- see training.h. */
+/* training.c -- see training.h: reads log.jsonl, options.json, checkpoints and samples.jsonl of a run, and summarises
+ * them. */
 #include "scope/training.h"
 
 #include <jansson.h>
@@ -19,9 +20,10 @@ enum { PATH_ROOM = 4096, NOTES_MOST = 64, SAMPLES_MOST = 200 };
 
 /* ---- lists that grow ---- */
 
-/* The list of n with room for one more, NULL where there is no memory for it; it doubles. */
+/* The list of n entries with room for one more; NULL: no memory. Its size doubles. */
 static void *grown(void *list, int64_t n, size_t bytes)
 {
+    mba_debug_assert(n >= 0 && (list || n == 0));
     return n & (n - 1) ? list : realloc(list, (size_t)(n ? 2 * n : 1) * bytes); // 0, 1, 2, 4, ..: full
 }
 
@@ -40,7 +42,7 @@ static mba_status copy_of(char **out, const char *text)
 
 static mba_status add_fact(mba_training *t, const char *name, const char *value)
 {
-    if (mba_training_fact_of(t, name)) return MBA_OK; // the first that says it
+    if (mba_training_fact_of(t, name)) return MBA_OK; // the first source wins
     ROOM_FOR_ONE_MORE(t->fact, t->nfacts);
     mba_training_fact *f = &t->fact[t->nfacts];
     *f = (mba_training_fact){ 0 };
@@ -70,14 +72,14 @@ static bool ends_in(const char *s, const char *end)
     return n > m && !strcmp(s + n - m, end);
 }
 
-/* Letters, digits and _ only: it becomes a heading, a tag, a key of CSV. */
+/* True for letters, digits and _ only: the key becomes a heading, a tag, a CSV column. */
 static bool is_plain(const char *key)
 {
     return strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(key)
            && strlen(key) < 30;
 }
 
-/* "tokens_per_s" of the first line names the unit. */
+/* The key "tokens_per_s" of the first line names the unit. */
 static void learn_unit(mba_training *t, const json_t *o)
 {
     const char *key;
@@ -87,7 +89,7 @@ static void learn_unit(mba_training *t, const json_t *o)
         snprintf(t->unit, sizeof t->unit, "%.*s", (int)strlen(key) - 6, key);
 }
 
-/* Scores of validations have any name: valid_accuracy. */
+/* Keys of the form valid_NAME are validation scores. */
 static void read_scores(mba_training *t, mba_trained *s, const json_t *o)
 {
     const char *key;
@@ -97,13 +99,14 @@ static void read_scores(mba_training *t, mba_trained *s, const json_t *o)
         int k = 0;
         if (strncmp(key, "valid_", 6) || !strcmp(key, "valid_loss") || !is_plain(key)) continue;
         while (k < t->nscores && strcmp(t->score[k], key + 6)) k++;
+        mba_assert(k <= t->nscores && t->nscores <= MBA_TRAINING_SCORES);
         if (k == MBA_TRAINING_SCORES) continue;
         if (k == t->nscores) snprintf(t->score[t->nscores++], sizeof t->score[0], "%s", key + 6);
         s->score[k] = number_of(o, key);
     }
 }
 
-/* The clock of a session begins at 0; that of the run does not. */
+/* Seconds of the run so far: the clock of each session starts at 0. */
 static double run_seconds(mba_training *t, double seconds, double *session, double *before)
 {
     if (isnan(seconds)) return NAN;
@@ -112,7 +115,7 @@ static double run_seconds(mba_training *t, double seconds, double *session, doub
     return *before + seconds;
 }
 
-/* Takes `text`; NULL: there was no memory for it. */
+/* Takes ownership of `text`; NULL means that it could not be allocated. */
 static mba_status add_note(mba_training *t, char *text)
 {
     void *list = t->nnotes < NOTES_MOST && text ? grown(t->note, t->nnotes, sizeof *t->note) : NULL;
@@ -121,7 +124,7 @@ static mba_status add_note(mba_training *t, char *text)
     return list || (text && t->nnotes == NOTES_MOST) ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the log of a run");
 }
 
-/* What a resumed run does otherwise than before: "changed": ["--lr 0.001 -> 0.0005"]. */
+/* Notes the options that changed when a run was resumed: "changed": ["--lr 0.001 -> 0.0005"]. */
 static mba_status add_changes(mba_training *t, int64_t step, const json_t *list)
 {
     size_t  i;
@@ -140,7 +143,7 @@ typedef struct clock {
     double session, before;
 } clock;
 
-/* A step, or something else that the run wrote down. False: neither. */
+/* Reads one line: a step, or a note of the run. *good is false for anything else. */
 static mba_status read_line(mba_training *t, const json_t *o, clock *c, bool *good)
 {
     const json_t *step = mba_json_get(o, "step");
@@ -219,9 +222,9 @@ static mba_status read_log(mba_training *t)
                     path);
 }
 
-/* ---- what the folder says besides ---- */
+/* ---- other files of the folder ---- */
 
-/* Any value as one word; lists and objects as JSON. */
+/* Adds any JSON value as text; lists and objects as JSON. */
 static mba_status add_value(mba_training *t, const char *name, const json_t *value)
 {
     char number[64];
@@ -249,8 +252,8 @@ static mba_status add_keys(mba_training *t, json_t *o, const char *const *leave)
     return MBA_OK;
 }
 
-/* A page need not fail over a file that only adds to it, where it is damaged or its run has removed it meanwhile. That
- * it could not be read is another matter: nobody knows then what is missing. */
+/* Ignores errors of optional files that are damaged, or that the run has removed meanwhile. Lack of memory and a file
+ * that exists but cannot be read stay errors. */
 static mba_status unless_lost(mba_status st, const char *path)
 {
     struct stat info;
@@ -258,7 +261,7 @@ static mba_status unless_lost(mba_status st, const char *path)
     return counts ? st : MBA_OK;
 }
 
-/* Adds the keys of a file, or of an object in it, where it is there. */
+/* Adds the keys of a file, or of an object within it, if the file exists. */
 static mba_status add_file(mba_training *t, const char *path, const char *within, const char *const *leave)
 {
     json_t     *root = NULL;
@@ -270,7 +273,7 @@ static mba_status add_file(mba_training *t, const char *path, const char *within
     return unless_lost(st, path);
 }
 
-/* The preset that was named, else the family as config.json calls it. */
+/* The preset given by --model, else the family in config.json. */
 static mba_status add_model(mba_training *t, const char *checkpoint)
 {
     json_t     *config = NULL;
@@ -284,8 +287,8 @@ static mba_status add_model(mba_training *t, const char *checkpoint)
     return unless_lost(st, path);
 }
 
-/* options.json has every option of the run; checkpoints have what the data was, and of older runs what there is. A run
- * without checkpoints is one, too. */
+/* options.json has all options of the run; checkpoints name the data and, for older runs, some options. A run may have
+ * no checkpoint. */
 static mba_status read_facts(mba_training *t)
 {
     static const char *const none[] = { NULL };
@@ -316,7 +319,7 @@ static mba_status add_sample(mba_training *t, const json_t *o)
     MBA_TRY(mba_json_int(o, "step", 0, 0, STEP_MOST, &step));
     MBA_TRY(mba_json_text(o, "prompt", "", &prompt));
     MBA_TRY(mba_json_text(o, "text", "", &text));
-    while (t->nsamples && t->sample[t->nsamples - 1].step >= step) { // a resumed run takes these steps anew
+    while (t->nsamples && t->sample[t->nsamples - 1].step >= step) { // a resumed run repeats these steps
         free(t->sample[--t->nsamples].prompt);
         free(t->sample[t->nsamples].text);
     }
@@ -327,7 +330,7 @@ static mba_status add_sample(mba_training *t, const json_t *o)
     return copy_of(&s->text, text);
 }
 
-/* Half a line is no reason to lose the others. */
+/* Skips lines that are damaged. */
 static mba_status read_samples(mba_training *t)
 {
     char        path[PATH_ROOM], *text = NULL;
@@ -352,7 +355,7 @@ static mba_status read_samples(mba_training *t)
 
 /* ---- the run ---- */
 
-/* Of the task that counts in the run's unit. */
+/* The loss unit of the task that has the unit of this run. */
 static void find_loss_unit(mba_training *t)
 {
     static const mba_task task[] = { MBA_TASK_TEXT, MBA_TASK_IMAGES, MBA_TASK_GRAPHS };
@@ -427,6 +430,7 @@ static double median_rate(const mba_training *t)
     int64_t n = 0;
     for (int64_t i = 0; v && i < t->n; i++)
         if (t->step[i].rate > 0) v[n++] = t->step[i].rate;
+    mba_assert(n <= t->n);
     if (n) qsort(v, (size_t)n, sizeof *v, upwards);
     if (n) median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
     free(v);
@@ -439,7 +443,8 @@ mba_training_summary mba_training_sum(const mba_training *t)
         .loss = NAN, .valid_loss = NAN, .best_valid_loss = NAN, .rate = median_rate(t), .seconds = NAN, .units = NAN
     };
     const int64_t most = t->n / 20 < 1 ? 1 : t->n / 20 > 100 ? 100 : t->n / 20;
-    double        sum = 0;
+    mba_assert(t->n > 0);
+    double sum = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const mba_trained *k = &t->step[i];
         s.steps = k->step;
@@ -452,6 +457,7 @@ mba_training_summary mba_training_sum(const mba_training *t)
     }
     for (int64_t i = t->n - 1; i >= 0 && s.mean_of < most; i--)
         if (!t->step[i].skipped && !isnan(t->step[i].loss)) sum += t->step[i].loss, s.mean_of++;
+    mba_assert(s.mean_of <= most);
     if (s.mean_of) s.loss = sum / (double)s.mean_of;
     return s;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* emulate.c -- see emulate.h. */
+/* emulate.c -- see emulate.h: builds the emulation kernels for the simulator, and parses the measured emulations. */
 #include "sim/emulate.h"
 
 #include <math.h>
@@ -14,12 +14,13 @@
 
 static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 {
+    mba_assert(k->nops < MBA_SIM_OPS);
     mba_sim_op *o = &k->op[k->nops++];
     *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
     return o;
 }
 
-/* One trip: all pieces of a block. Besides the numbers' own operations SASS has some 4 for every piece. */
+/* One trip: the 16-byte vectors of a block. SASS has about 4 integer operations per vector besides the arithmetic. */
 static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
@@ -37,7 +38,8 @@ static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
     o->bytes = lanes * 16;
 }
 
-/* As many blocks as the kernel has on a whole SM; `rf` scales what shared memory lets in on the GPU. */
+/* The register count is chosen so that blocks_sm blocks fit on an SM; on the GPU shared memory limits them. `rf` then
+ * scales the occupancy. */
 static mba_status build(mba_sim_kernel *k, const mba_emulated_kernel *w, const mba_gpu *m)
 {
     enum { FILE_WORDS = 65536 };
@@ -94,7 +96,7 @@ mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const 
     return MBA_OK;
 }
 
-/* ---- what was measured ---- */
+/* ---- measured emulations ---- */
 
 static mba_status take_row(mba_emulated *r, const char *where, int line, const char *text)
 {
@@ -134,7 +136,7 @@ mba_status mba_emulated_parse(mba_emulated_set *out, const char *where, const ch
     mba_tsv rows = { text, text + bytes, 0 };
     *out = (mba_emulated_set){ 0 };
     for (mba_tsv_row r; mba_tsv_next(&rows, &r);) MBA_TRY(add_row(out, where, &r));
-    for (int i = 0; i < out->n; i++) { // they point into the set, which does not move
+    for (int i = 0; i < out->n; i++) { // pointers into the set, which the caller does not move
         out->one[i].what.kernel = out->one[i].kernel;
         out->one[i].what.axis = out->one[i].axis;
     }

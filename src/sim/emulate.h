@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* emulate.h -- predictions of machines that were imitated on a GPU (core/emulate.h): what is said about machines that
- * do not exist is checked where it can be.
+/* emulate.h -- predictions for machines that were emulated on a real GPU (core/emulate.h): they validate what the
+ * simulator says about machines that do not exist.
  *
  *     mba_emulated_set d;
- *     MBA_TRY(mba_emulated_load(&d, NULL));                    // NULL: what comes with the program
- *     double slower;                                           // time on the imitated machine / on the real one
+ *     MBA_TRY(mba_emulated_load(&d, NULL));                    // NULL: the built-in set
+ *     double slower;                                           // time on the emulated machine / on the real one
  *     MBA_TRY(mba_emulation_simulate(&slower, &d.one[0].what, gpu)); */
 #ifndef MBA_SIM_EMULATE_H
 #define MBA_SIM_EMULATE_H
@@ -12,10 +12,10 @@
 #include "core/emulate.h"
 #include "sim/kernel.h"
 
-/* Time on a machine with the axis changed over time on m. */
+/* Predicts the time on a machine with the axis changed, divided by the time on m. */
 MBA_MUST mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const mba_gpu *m);
 
-/* A measured one: rows of kernel, axis, factor, us, us on the imitated machine. */
+/* A measured emulation. A row of the table is: kernel, axis, factor, us, us on the emulated machine. */
 typedef struct mba_emulated {
     mba_emulation what; /* points into this row */
     char          kernel[32], axis[16];

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c -- see events.h. The loop is at the end; above it what a team of warps can do, and the servers it asks. */
+/* engine.c -- the discrete-event simulation of one kernel: see events.h.
+ *
+ * A *process* is the set of warps that play one role of one resident block. It executes the operations of its role
+ * (mba_sim_op) and requests service from FIFO servers: the pipes and ports of its SM, L2, DRAM, the block dispatcher.
+ * The event queue resumes processes in order of simulated time. From top to bottom: servers, state, queue, memory,
+ * operations of a process, start of blocks, the event loop. */
 #include "sim/events.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- servers: first come, first served, never idle while there is work ---- */
+/* ---- servers: FIFO and work-conserving ---- */
 
 typedef struct server {
     tick     free;
     uint64_t rest;
-} server;
+} server; /* end of the last service; fraction of a tick kept */
 
+/* Queues `units` of service at time t and returns when it ends. `rate` is in ticks per unit, scaled by 2^FRACTION. */
 static tick take(server *s, tick t, uint64_t units, uint64_t rate)
 {
+    mba_debug_assert(t >= 0 && s->rest < 1u << FRACTION);
     const tick     start = t > s->free ? t : s->free;
     const uint64_t x = units * rate + s->rest;
     s->free = start + (tick)(x >> FRACTION);
@@ -22,8 +29,8 @@ static tick take(server *s, tick t, uint64_t units, uint64_t rate)
     return s->free;
 }
 
-/* A share of a server that others use too: the queue moves on at the share's rate, but who is served is served at the
- * full one. */
+/* As take, for an SM that owns a share of a server of the whole chip: the queue advances at the rate of the share, but
+ * one request is served at the full rate. */
 static tick take_share(server *s, tick t, uint64_t units, uint64_t share, uint64_t full)
 {
     const tick start = t > s->free ? t : s->free;
@@ -36,16 +43,17 @@ static tick take_share(server *s, tick t, uint64_t units, uint64_t share, uint64
 typedef struct event {
     tick     t;
     uint64_t seq;
-    int32_t  team;
+    int32_t  process;
 } event;
 
-typedef struct team {
-    int32_t pc, sm, slot, role, depth, waits; /* waits: for a ring to change */
-    int64_t left;                             /* pieces of a mix still to do */
+typedef struct process {
+    int32_t pc, sm, slot, role, depth, waits; /* depth: of loops; waits: 1 while blocked on a ring */
+    int64_t left;                             /* parts of the current operation still to do */
     int64_t trip[MBA_SIM_LOOPS], trips[MBA_SIM_LOOPS], start[MBA_SIM_LOOPS];
-    tick    loaded, copied[MBA_SIM_STAGES];
-} team;
+    tick    loaded, copied[MBA_SIM_STAGES]; /* when loads, and the copies of each stage, have arrived */
+} process;
 
+/* A ring of shared-memory stages between a producer and a consumer role of a block. */
 typedef struct ring {
     int64_t filled, emptied;
     tick    full[MBA_SIM_STAGES], empty[MBA_SIM_STAGES];
@@ -55,12 +63,12 @@ typedef struct slot {
     int32_t alive, block_class;
     tick    stored;
     ring    ring[MBA_SIM_RINGS];
-} slot;
+} slot; /* a resident block */
 
-enum { FLIGHT = 512 };
+enum { FLIGHT = 512 }; /* asynchronous copies that an SM can have outstanding */
 typedef struct sm {
     server   pipe[MBA_PIPES], rd, wr;
-    tick     landed[FLIGHT]; /* asynchronous copies in flight: when they land, how large they are */
+    tick     landed[FLIGHT]; /* a circular buffer of copies in flight: when they arrive, how large they are */
     uint64_t size[FLIGHT], in_flight;
     int      head, n;
 } sm;
@@ -68,20 +76,22 @@ typedef struct sm {
 typedef struct engine {
     const mba_sim_kernel *k;
     rates                 r;
-    server                l2r, l2w, l2, hbm, dispatch; /* l2: what reads and writes share */
-    uint64_t              written;                     /* bytes that DRAM has taken, for the drain */
+    server                l2r, l2w, l2, hbm, dispatch; /* l2: the part of L2 that reads and writes share */
+    uint64_t              written;                     /* bytes written to DRAM so far, for drain_wait */
     sm                   *sms;
     slot                 *slots;
-    team                 *teams;
+    process              *processes;
     event                *heap;
+    int64_t               heap_space;
+    tick                  now; /* time of the current event */
     int64_t               nsm, resident, todo, started, finished, nheap, nevents;
     uint64_t              seq;
-    int64_t               owed[MBA_SIM_CLASSES];
-    tick                  last, mark[2]; /* end of everything; ends of the blocks that a window is measured between */
+    int64_t               owed[MBA_SIM_CLASSES]; /* credit of each class of blocks: next_class */
+    tick                  last, mark[2];         /* end of the kernel; when mark_at[i] blocks had ended */
     int64_t               mark_at[2];
 } engine;
 
-/* ---- the queue: a binary heap on (time, order of asking) ---- */
+/* ---- the event queue: a binary heap on (time, order of insertion) ---- */
 
 static bool sooner(const event *a, const event *b) { return a->t != b->t ? a->t < b->t : a->seq < b->seq; }
 
@@ -89,12 +99,15 @@ static void push(engine *e, tick t, int32_t who)
 {
     int64_t     i = e->nheap++;
     const event x = { t, e->seq++, who };
+    mba_debug_assert(i < e->heap_space);
+    mba_debug_assert(t >= e->now); // no event lies in the past
     for (; i > 0 && sooner(&x, &e->heap[(i - 1) / 2]); i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = x;
 }
 
 static event pop(engine *e)
 {
+    mba_debug_assert(e->nheap > 0);
     const event top = e->heap[0], x = e->heap[--e->nheap];
     int64_t     i = 0;
     for (;;) {
@@ -111,9 +124,9 @@ static event pop(engine *e)
 
 /* ---- memory ---- */
 
-/* Reads that meet a channel busy with writes wait for it: each of `lines` does so with probability u and then for an
- * even share of the drain; the slowest counts. The mean of that, in closed form: D (1 - (1 - (1-u)^(m+1)) / (u (m+1))).
- */
+/* A read that meets a DRAM channel busy with writes waits for the channel to drain. Each of m `lines` meets one with
+ * probability u, the share of time in which DRAM writes, and then waits a time uniform in [0, D]. The slowest line
+ * counts. Its mean in closed form: D (1 - (1 - (1-u)^(m+1)) / (u (m+1))). */
 static tick drain_wait(const engine *e, tick now, uint64_t lines)
 {
     if (now <= 0 || !e->written || !lines) return 0;
@@ -129,16 +142,16 @@ static tick drain_wait(const engine *e, tick now, uint64_t lines)
 
 static uint64_t missing(const mba_sim_stream *s, uint64_t bytes) { return bytes * (uint64_t)(256 - s->hit) / 256; }
 
-/* A warp that waits for four lines waits for DRAM if one of them is there. */
+/* Probability that a warp waits for DRAM: it loads four lines, and one miss is enough. */
 static double any_far(const mba_sim_stream *s)
 {
     const double hit = (double)s->hit / 256;
     return 1 - hit * hit * hit * hit;
 }
 
-/* A read walks its servers at once, as bytes stream through them; it is done when the slowest has passed the last. What
- * comes from DRAM is written into L2 first, which keeps its slices as busy as reading it there does. What is copied
- * into shared memory does not get in the way of who reads there: products read and copy 1.25 times what the pipe gives
+/* A read occupies all its servers at once, because bytes stream through them; it ends when the slowest has served the
+ * last byte. Bytes from DRAM are written into L2 before they are read there, so L2 serves them twice. Only loads occupy
+ * the shared-memory pipe. Asynchronous copies do not: GEMM kernels read and copy 1.25 times what that pipe gives
  * (128 x 128 tiles at 97 % of the tensor rate). */
 static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
@@ -162,7 +175,7 @@ static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
     return done + e->r.l2_lat + (tick)(far * (double)more);
 }
 
-/* Where too much is in flight, a copy waits for the oldest to land; 0: there is room. */
+/* When there is room for a copy of `bytes`: 0 for now, else when the oldest copy in flight arrives. */
 static tick room_at(engine *e, sm *p, tick now, uint64_t bytes)
 {
     while (p->n && p->landed[p->head] <= now) {
@@ -176,15 +189,17 @@ static tick room_at(engine *e, sm *p, tick now, uint64_t bytes)
 static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
 {
     const tick done = read_bytes(e, p, now, o) + e->r.async_lat;
-    const int  at = (p->head + p->n++) % FLIGHT;
+    mba_debug_assert(p->n < FLIGHT); // room_at made room
+    const int at = (p->head + p->n++) % FLIGHT;
     p->landed[at] = done;
     p->size[at] = o->bytes;
     p->in_flight += o->bytes;
     return done;
 }
 
-/* Stores go on their own, and a block leaves without waiting for them; but who is far ahead of the port, of L2 or of
- * DRAM is held back. Behind the port there is more room: not all SMs store at the same time. */
+/* Stores are asynchronous: a block exits without waiting for them. But a process that is more than a slack ahead of the
+ * write port, L2 or DRAM stalls. The slack of L2 and DRAM is larger than that of the port, because SMs do not all store
+ * at the same time. A store with `trips` waits until its bytes are in L2, as a memory fence does. */
 static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o)
 {
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
@@ -201,9 +216,9 @@ static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o
     return there > now ? there : now;
 }
 
-/* ---- what a team does ---- */
+/* ---- operations of a process ---- */
 
-static int64_t trips_of(const engine *e, const team *t, const mba_sim_op *o)
+static int64_t trips_of(const engine *e, const process *t, const mba_sim_op *o)
 {
     return o->trips >= 0 ? o->trips : e->k->trips[e->slots[t->slot].block_class][-1 - o->trips];
 }
@@ -236,16 +251,16 @@ static tick path_of(const engine *e, const mba_sim_op *o)
                                 + (uint64_t)r->lat_smem * shared + (uint64_t)r->lat_mma * products);
 }
 
-/* All pipes work at once; a team of few warps reaches only some of the sub-partitions, and one warp waits for itself.
- */
-static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
+/* Executes one part of a mix. All pipes work in parallel. A process of fewer than four warps reaches only that many
+ * sub-partitions. The dependent instructions of a warp are a lower bound. */
+static tick mix_part(engine *e, const process *t, tick now, const mba_sim_op *o)
 {
     sm            *p = &e->sms[t->sm];
     const uint64_t warps = (uint64_t)e->k->role_warps[t->role], parts = (uint64_t)o->parts,
                    spread = warps < 4 ? warps : 4;
     const tick mean = path_of(e, o) / (tick)(parts * warps);
-    tick       done =
-        now + (e->k->busiest ? (tick)((double)mean * (double)e->k->busiest / 256) : mean); // whom the others wait for
+    // At a barrier all warps wait for the busiest one.
+    tick       done = now + (e->k->busiest ? (tick)((double)mean * (double)e->k->busiest / 256) : mean);
     const tick path = now + o->trips * TICKS / o->parts;
     if (path > done) done = path;
     for (int i = 0; i < MBA_PIPES; i++) {
@@ -259,8 +274,9 @@ static tick mix_piece(engine *e, const team *t, tick now, const mba_sim_op *o)
     return done;
 }
 
-/* The first trip copies for those it is ahead of, too. Returns 0, or when to go on; `left` counts what is done. */
-static tick issue_copies(engine *e, team *t, tick now, const mba_sim_op *o)
+/* Issues the copies of a trip, `ahead` trips early; the first trip also issues those of the trips in between. Returns
+ * 0, or when to try again for lack of room; `left` counts the copies already issued. */
+static tick issue_copies(engine *e, process *t, tick now, const mba_sim_op *o)
 {
     const int64_t i = t->depth ? t->trip[t->depth - 1] : 0, n = t->depth ? t->trips[t->depth - 1] : 1;
     sm           *p = &e->sms[t->sm];
@@ -274,27 +290,29 @@ static tick issue_copies(engine *e, team *t, tick now, const mba_sim_op *o)
     return 0;
 }
 
-/* When what the team works with next is there. */
-static tick data_ready(const team *t, tick now)
+/* When the loads and copies that the current trip uses have arrived. */
+static tick data_ready(const process *t, tick now)
 {
     const tick copied = t->depth ? t->copied[t->trip[t->depth - 1] % MBA_SIM_STAGES] : t->copied[0];
     if (t->loaded > now) now = t->loaded;
     return copied > now ? copied : now;
 }
 
-static void wake_others(engine *e, const team *t, tick now)
+/* Resumes the processes of the block that are blocked on a ring: they test their ring again. */
+static void wake_others(engine *e, const process *t, tick now)
 {
     const int32_t first = t->slot * (int32_t)e->k->nroles;
     for (int32_t i = first; i < first + (int32_t)e->k->nroles; i++)
-        if (e->teams[i].waits) {
-            e->teams[i].waits = 0;
+        if (e->processes[i].waits) {
+            e->processes[i].waits = 0;
             push(e, now, i);
         }
 }
 
-/* False: the team waits until the ring changes. */
-static bool ring_step(engine *e, team *t, tick *now, const mba_sim_op *o)
+/* Executes one ring operation. Returns false if the process must wait until the ring changes. */
+static bool ring_step(engine *e, process *t, tick *now, const mba_sim_op *o)
 {
+    mba_debug_assert(o->ring >= 0 && o->ring < MBA_SIM_RINGS);
     ring         *g = &e->slots[t->slot].ring[o->ring];
     const int64_t depth = e->k->depth;
     switch (o->work) {
@@ -323,9 +341,11 @@ static bool ring_step(engine *e, team *t, tick *now, const mba_sim_op *o)
 
 static void start_block(engine *e, int32_t where, tick now);
 
-static void leave(engine *e, team *t, tick now)
+/* Ends a process. The last one of a block frees its slot, where the next block starts. */
+static void leave(engine *e, process *t, tick now)
 {
     slot *b = &e->slots[t->slot];
+    mba_debug_assert(b->alive > 0 && t->depth == 0);
     if (b->stored > now) now = b->stored;
     b->stored = now;
     if (--b->alive) return;
@@ -343,12 +363,28 @@ static bool uses_data(int32_t work)
            || work == MBA_OP_EXIT;
 }
 
-/* Works until it has to wait: nobody may ask a server about a time that is not yet. Pieces of a mix are given back so
- * that others come in between. */
+/* Enters a loop, or skips its body if it has no trips. */
+static void open_loop(engine *e, process *t, const mba_sim_op *o)
+{
+    mba_debug_assert(t->depth < MBA_SIM_LOOPS);
+    t->trips[t->depth] = trips_of(e, t, o);
+    t->trip[t->depth] = 0;
+    t->start[t->depth++] = t->pc;
+    if (t->trips[t->depth - 1] > 0) return;
+    for (int inner = 1; inner;) {
+        t->pc++;
+        inner += (e->k->op[t->pc].work == MBA_OP_LOOP) - (e->k->op[t->pc].work == MBA_OP_END);
+    }
+    t->depth--;
+}
+
+/* Runs a process until it must wait or until an earlier event is pending. Never query a server later than the current
+ * event: servers are FIFO in simulated time. Each part of a mix is an event, so that processes interleave. */
 static void work(engine *e, int32_t who, tick now)
 {
-    team *t = &e->teams[who];
+    process *t = &e->processes[who];
     for (;; t->pc++) {
+        mba_debug_assert(t->pc >= 0 && t->pc < e->k->nops);
         const mba_sim_op *o = &e->k->op[t->pc];
         const tick        ready = uses_data(o->work) ? data_ready(t, now) : now;
         if (ready > now) {
@@ -358,7 +394,7 @@ static void work(engine *e, int32_t who, tick now)
         switch (o->work) {
         case MBA_OP_MIX:
             if (!t->left) t->left = o->parts;
-            now = mix_piece(e, t, now, o);
+            now = mix_part(e, t, now, o);
             if (--t->left > 0) {
                 push(e, now, who);
                 return;
@@ -367,7 +403,7 @@ static void work(engine *e, int32_t who, tick now)
             push(e, now, who);
             return;
         case MBA_OP_LOAD: {
-            if (!t->left) t->left = o->parts; // one after the other, where a warp waits for each
+            if (!t->left) t->left = o->parts; // parts are loads in sequence: a warp waits for each
             const tick done = read_bytes(e, &e->sms[t->sm], now, o) + (t->left > 1 ? 0 : o->trips * TICKS);
             if (done > t->loaded) t->loaded = done;
             if (--t->left > 0) {
@@ -387,18 +423,9 @@ static void work(engine *e, int32_t who, tick now)
         case MBA_OP_STORE: now = write_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o); break;
         case MBA_OP_BARRIER: now += o->parts * e->r.barrier; break;
         case MBA_OP_DELAY: now += o->parts * TICKS; break;
-        case MBA_OP_LOOP:
-            t->trips[t->depth] = trips_of(e, t, o);
-            t->trip[t->depth] = 0;
-            t->start[t->depth++] = t->pc;
-            if (t->trips[t->depth - 1] > 0) break;
-            for (int inner = 1; inner;) { // a loop without trips: to its end
-                t->pc++;
-                inner += (e->k->op[t->pc].work == MBA_OP_LOOP) - (e->k->op[t->pc].work == MBA_OP_END);
-            }
-            t->depth--;
-            break;
+        case MBA_OP_LOOP: open_loop(e, t, o); break;
         case MBA_OP_END:
+            mba_debug_assert(t->depth > 0);
             if (++t->trip[t->depth - 1] < t->trips[t->depth - 1]) t->pc = (int32_t)t->start[t->depth - 1];
             else t->depth--;
             break;
@@ -413,11 +440,11 @@ static void work(engine *e, int32_t who, tick now)
             t->pc++;
             push(e, now, who);
             return;
-        } // somebody is earlier
+        } // another event is earlier
     }
 }
 
-/* Classes of blocks come in even turns. */
+/* Chooses the class of the next block so that classes interleave in proportion to their counts. */
 static int32_t next_class(engine *e)
 {
     int32_t best = 0;
@@ -434,29 +461,55 @@ static int32_t next_class(engine *e)
 static void start_block(engine *e, int32_t where, tick now)
 {
     slot *b = &e->slots[where];
+    mba_debug_assert(e->started <= e->todo && b->alive == 0);
     if (e->started == e->todo) return;
     e->started++;
     now = take_share(&e->dispatch, now, 1, e->r.dispatch, 0) + e->r.block_start;
     *b = (slot){ .alive = (int32_t)e->k->nroles, .block_class = e->k->nclasses ? next_class(e) : 0 };
     for (int32_t r = 0; r < (int32_t)e->k->nroles; r++) {
         const int32_t who = where * (int32_t)e->k->nroles + r;
-        e->teams[who] =
-            (team){ .pc = (int32_t)e->k->first[r], .sm = where / (int32_t)e->resident, .slot = where, .role = r };
+        e->processes[who] =
+            (process){ .pc = (int32_t)e->k->first[r], .sm = where / (int32_t)e->resident, .slot = where, .role = r };
         push(e, now, who);
     }
 }
 
+static mba_status allocate(engine *e)
+{
+    const size_t slots = (size_t)(e->nsm * e->resident), processes = slots * (size_t)e->k->nroles;
+    e->sms = calloc((size_t)e->nsm, sizeof *e->sms);
+    e->slots = calloc(slots, sizeof *e->slots);
+    e->processes = calloc(processes, sizeof *e->processes);
+    e->heap_space = (int64_t)(2 * processes + 2);
+    e->heap = calloc((size_t)e->heap_space, sizeof *e->heap);
+    return e->sms && e->slots && e->processes && e->heap
+               ? MBA_OK
+               : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
+}
+
+/* Processes events in order of time until none is left. */
+static mba_status run_events(engine *e)
+{
+    while (e->nheap) {
+        const event x = pop(e);
+        mba_assert(x.t >= e->now); // simulated time never runs backwards
+        e->now = x.t;
+        e->nevents++;
+        work(e, x.process, x.t);
+    }
+    mba_assert(e->finished <= e->started && e->started <= e->todo);
+    return e->finished == e->todo
+               ? MBA_OK
+               : mba_fail(MBA_E_UNSUPPORTED,
+                          "the simulator cannot run %s\nwhy: its roles wait for each other for ever\n"
+                          "fix: mend the rings of its plan",
+                          e->k->name);
+}
+
 static mba_status simulate(engine *e)
 {
-    const size_t places = (size_t)(e->nsm * e->resident), teams = places * (size_t)e->k->nroles;
-    e->sms = calloc((size_t)e->nsm, sizeof *e->sms);
-    e->slots = calloc(places, sizeof *e->slots);
-    e->teams = calloc(teams, sizeof *e->teams);
-    e->heap = calloc(2 * teams + 2, sizeof *e->heap);
-    mba_status st = e->sms && e->slots && e->teams && e->heap
-                        ? MBA_OK
-                        : mba_fail(MBA_E_NOMEM, "no memory to simulate %s", e->k->name);
-    for (int64_t c = 0, all = 0; c < e->k->nclasses; c++) { // the longest comes first: the last to end decides
+    mba_status st = allocate(e);
+    for (int64_t c = 0, all = 0; c < e->k->nclasses; c++) { // the longest class starts first, lest it end last
         all += e->k->count[c];
         if (c + 1 < e->k->nclasses) continue;
         int64_t longest = 0;
@@ -465,36 +518,31 @@ static mba_status simulate(engine *e)
         e->owed[longest] += all;
     }
     if (st == MBA_OK)
-        for (int64_t i = 0; i < e->resident; i++) // the first blocks go round the SMs
+        for (int64_t i = 0; i < e->resident; i++) // the first blocks are dealt round-robin to the SMs
             for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);
-    while (st == MBA_OK && e->nheap) {
-        const event x = pop(e);
-        e->nevents++;
-        work(e, x.team, x.t);
-    }
-    if (st == MBA_OK && e->finished < e->todo)
-        st = mba_fail(
-            MBA_E_UNSUPPORTED,
-            "the simulator cannot run %s\nwhy: its roles wait for each other for ever\nfix: mend the rings of its plan",
-            e->k->name);
+    if (st == MBA_OK) st = run_events(e);
     if (e->k->longest) {
         const tick end = e->r.t_kernel + e->r.block_start + e->k->longest * TICKS + e->r.block_exit;
         if (end > e->last) e->last = end;
     }
-    const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free }; // writes are charged to who writes
+    // The kernel ends when its last store has been served: writes are charged to the kernel that issues them.
+    const tick ends[] = { e->hbm.free, e->l2.free, e->l2r.free, e->l2w.free };
     for (int i = 0; i < 4; i++)
         if (ends[i] > e->last) e->last = ends[i];
     for (int64_t i = 0; st == MBA_OK && i < e->nsm; i++)
         if (e->sms[i].wr.free > e->last) e->last = e->sms[i].wr.free;
     free(e->sms);
     free(e->slots);
-    free(e->teams);
+    free(e->processes);
     free(e->heap);
     return st;
 }
 
 mba_status mba_sim_events(mba_sim_ends *out, const mba_sim_kernel *k, const rates *r, const mba_sim_extent *x)
 {
+    mba_assert(x->sms > 0 && x->resident > 0 && x->blocks > 0);
+    mba_assert(k->nroles > 0 && k->nroles <= MBA_SIM_ROLES && k->nops > 0 && k->nops <= MBA_SIM_OPS);
+    mba_assert(k->depth > 0 && k->depth <= MBA_SIM_STAGES);
     engine e = { .k = k,
                  .r = *r,
                  .nsm = x->sms,

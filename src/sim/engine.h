@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.h -- how long one kernel takes on one machine.
+/* engine.h -- predicts how long one kernel takes on one machine.
  *
  *     mba_sim_result r;
  *     MBA_TRY(mba_sim_run(&r, &kernel, &gpu, MBA_SIM_ONE_SM));
  *     printf("%.1f us, %s\n", 1e6 * r.seconds, mba_sim_limits[r.limit]);
  *
- * Three tiers share kernels and machines. BOUNDS: closed forms; the longest of them is a time that nothing can beat.
- * FOLDED: one SM with its share of L2 and DRAM, event by event; many blocks are extrapolated from some. WHOLE: every
- * SM, every block. ROUGH: FOLDED with the clock of the bounds and two parts of a long loop for all of it, in a quarter
- * of the time: for ratios. Time is counted in whole 256ths of a cycle and rates are whole numbers, so the answer has
- * the same bits from every compiler and on every machine. */
+ * Four fidelities share kernels and machines:
+ *   BOUNDS   closed-form lower bounds, one per resource; the largest is the prediction.
+ *   ONE_SM   one SM with its share of L2 and DRAM, event by event; long launches are extrapolated from some rounds.
+ *   ALL_SMS  every SM and every block.
+ *   FAST     ONE_SM at the clock that the bounds give, and long loops extrapolated from two short runs: a quarter of
+ *            the time, for ratios.
+ * Time is a whole number of 1/256 cycles and rates are integers, so every compiler and host gives the same bits. */
 #ifndef MBA_SIM_ENGINE_H
 #define MBA_SIM_ENGINE_H
 
@@ -17,7 +19,7 @@
 
 typedef enum mba_sim_fidelity { MBA_SIM_BOUNDS, MBA_SIM_ONE_SM, MBA_SIM_ALL_SMS, MBA_SIM_FAST } mba_sim_fidelity;
 
-/* What the bounds of a kernel are made of: pipes first, in their order. */
+/* The resources that bound a kernel: the pipes of mba_sim_pipe first, in their order. */
 typedef enum mba_sim_limit {
     MBA_LIMIT_RD = MBA_PIPES,
     MBA_LIMIT_WR,
@@ -29,14 +31,15 @@ typedef enum mba_sim_limit {
 extern const char *const mba_sim_limits[MBA_LIMITS]; /* "FMA", "HBM", .. */
 
 typedef struct mba_sim_result {
-    double  seconds, cycles;                          /* of the kernel, without the gap behind it */
-    double  bound[MBA_LIMITS];                        /* seconds, each by itself */
-    int     limit;                                    /* the longest of them */
+    double  seconds, cycles;                          /* of the kernel, without the gap that follows it */
+    double  bound[MBA_LIMITS];                        /* seconds that each resource would take alone */
+    int     limit;                                    /* index of the largest bound */
     double  dram_read, dram_write, l2_read, l2_write; /* bytes */
-    double  busy[MBA_PIPES];                          /* of 1, over the SMs that work */
+    double  busy[MBA_PIPES];                          /* utilisation, 0 to 1, averaged over the SMs that have blocks */
     int64_t resident, waves, blocks, events;          /* blocks: of the busiest SM */
 } mba_sim_result;
 
-MBA_MUST mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier);
+MBA_MUST mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m,
+                                mba_sim_fidelity fidelity);
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* error_bands.c -- see error_bands.h. */
+/* error_bands.c -- see error_bands.h: bands per class, and their coverage by leave-one-family-out. */
 #include "sim/error_bands.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* An operator and its backward operator are one family. */
 static bool same_family(const char *a, const char *b)
 {
     const char  *x = strstr(a, "_bwd"), *y = strstr(b, "_bwd");
@@ -12,12 +13,13 @@ static bool same_family(const char *a, const char *b)
     return n == m && !memcmp(a, b, n);
 }
 
-/* Of a class, without the family of `but` (NULL: all of it). */
+/* The band of a class without the family of `but` (NULL: of the whole class). `room`: n doubles. */
 static mba_band band_of(const mba_prediction_residual *r, int n, mba_sim_limiter class, const char *but, double *room)
 {
     int k = 0;
     for (int i = 0; i < n; i++)
         if (r[i].class == class && !(but && same_family(r[i].operator, but))) room[k++] = r[i].times;
+    mba_assert(k <= n);
     return mba_band_of_residuals(room, k);
 }
 
@@ -35,6 +37,7 @@ mba_status mba_error_bands_of(mba_error_bands *out, const mba_prediction_residua
         out->of[r[i].class].inside += inside;
         out->inside += inside;
     }
+    mba_assert(out->inside <= out->points);
     free(room);
     return MBA_OK;
 }

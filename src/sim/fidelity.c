@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fidelity.c -- see engine.h: bounds, one SM that stands for all, or all of them. */
+/* fidelity.c -- see engine.h: runs a kernel at the fidelity that the caller asks for. It computes the bounds (rates.c),
+ * then simulates one SM or all of them (engine.c), and extrapolates where it simulates only a part of the launch. */
 #include "sim/engine.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "sim/events.h"
 
-/* Of a folded chip: rounds of resident blocks that are simulated one by one. */
+/* With one SM: rounds of resident blocks that are simulated before the rest is extrapolated. */
 static int64_t rounds_of(const mba_sim_kernel *k, int64_t resident)
 {
     enum { ROUNDS = 9, BLOCKS_LEAST = 18 };
@@ -16,7 +18,9 @@ static int64_t rounds_of(const mba_sim_kernel *k, int64_t resident)
     return n;
 }
 
-static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
+/* One SM with its share of L2 and DRAM. A launch with many more blocks than `rounds_of` rounds is cut there; the rest
+ * takes the time per block between two marks. */
+static mba_status run_one_sm(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
 {
     const int64_t  rounds = rounds_of(k, resident), most = rounds * resident;
     const bool     cut = r->blocks > most + most / 4;
@@ -24,16 +28,17 @@ static mba_status run_folded(tick *end, int64_t *events, const mba_sim_kernel *k
                          .resident = resident < r->blocks ? resident : r->blocks,
                          .blocks = cut ? most : r->blocks };
     mba_sim_ends   e;
-    x.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches: whole rounds lie between the marks
+    x.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches, so whole rounds lie between the marks
     x.mark_at[1] = cut ? (rounds - 1) * resident : 0;
     MBA_TRY(mba_sim_events(&e, k, r, &x));
+    mba_assert(!cut || (x.mark_at[1] > x.mark_at[0] && e.mark[1] >= e.mark[0]));
     *end = e.last;
     if (cut) *end += (r->blocks - most) * (e.mark[1] - e.mark[0]) / (x.mark_at[1] - x.mark_at[0]);
     *events += e.events;
     return MBA_OK;
 }
 
-static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
+static mba_status run_all_sms(tick *end, int64_t *events, const mba_sim_kernel *k, const rates *r, int64_t resident)
 {
     const mba_sim_extent x = { .sms = (int64_t)r->active,
                                .resident = resident < r->blocks ? resident : r->blocks,
@@ -45,7 +50,7 @@ static mba_status run_whole(tick *end, int64_t *events, const mba_sim_kernel *k,
     return MBA_OK;
 }
 
-/* Trips of the loops of all roles, where they are the same for all blocks and roles; 0: they are not. */
+/* Trips of the outermost loops if they are the same in all roles and blocks, else 0. */
 static int64_t trips_of_all(const mba_sim_kernel *k)
 {
     int64_t trips = 0, depth = 0;
@@ -62,40 +67,41 @@ static int64_t trips_of_all(const mba_sim_kernel *k)
 
 static void set_trips(mba_sim_kernel *k, int64_t trips)
 {
+    mba_assert(trips > 0);
     for (int64_t i = 0, depth = 0; i < k->nops; i++) {
         depth -= k->op[i].work == MBA_OP_END;
         if (k->op[i].work == MBA_OP_LOOP && depth++ == 0) k->op[i].trips = trips;
     }
 }
 
-/* Products of libraries are one long loop, and nine tenths of a step's events. Where ratios are asked for, two parts of
- * it are run, and what the rest takes is what the longer part has more than the shorter one. */
-static mba_status run_rough(tick *end, int64_t *events, mba_sim_kernel *k, const rates *r, int64_t resident)
+/* Library GEMMs are one long loop and cause nine tenths of a step's events. Two short runs of the loop, SHORT and LONG
+ * trips, give the time per trip from which the rest is extrapolated. */
+static mba_status run_fast(tick *end, int64_t *events, mba_sim_kernel *k, const rates *r, int64_t resident)
 {
     enum { SHORT = 128, LONG = 384 };
     const int64_t trips = trips_of_all(k);
     tick          part[2];
-    if (trips <= 2 * LONG) return run_folded(end, events, k, r, resident);
+    if (trips <= 2 * LONG) return run_one_sm(end, events, k, r, resident);
     for (int i = 0; i < 2; i++) {
         set_trips(k, i ? LONG : SHORT);
-        MBA_TRY(run_folded(&part[i], events, k, r, resident));
+        MBA_TRY(run_one_sm(&part[i], events, k, r, resident));
     }
     set_trips(k, trips);
     *end = part[1] + (trips - LONG) * (part[1] - part[0]) / (LONG - SHORT);
     return MBA_OK;
 }
 
-/* Pieces of mixes: short enough that teams interleave, few enough to be quick. */
+/* Cuts mixes into parts of about PART_CYCLES, so that processes interleave; at most PARTS_MOST, to limit the events. */
 static void cut_mixes(mba_sim_kernel *k, const rates *r)
 {
-    enum { PIECE_CYCLES = 192, PIECES_MOST = 4 };
+    enum { PART_CYCLES = 192, PARTS_MOST = 4 };
     for (int64_t i = 0; i < k->nops; i++) {
         mba_sim_op *o = &k->op[i];
         if (o->work != MBA_OP_MIX) continue;
         o->parts = 1;
         for (int p = 0; p < MBA_PIPES; p++) {
-            const int64_t parts = (int64_t)((o->n[p] * r->pipe[p] >> FRACTION) / (PIECE_CYCLES * TICKS)) + 1;
-            if (parts > o->parts) o->parts = parts < PIECES_MOST ? parts : PIECES_MOST;
+            const int64_t parts = (int64_t)((o->n[p] * r->pipe[p] >> FRACTION) / (PART_CYCLES * TICKS)) + 1;
+            if (parts > o->parts) o->parts = parts < PARTS_MOST ? parts : PARTS_MOST;
         }
     }
 }
@@ -118,20 +124,23 @@ static double second_bound(const mba_sim_result *r)
     return second;
 }
 
-/* At one clock: bounds, then events. */
-static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier, double clk)
+/* Predicts at one clock, in GHz: bounds, then events. */
+static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity fidelity,
+                         double clk)
 {
     const double active = (double)k->grid < m->v[MBA_GPU_sm] ? (double)k->grid : m->v[MBA_GPU_sm];
-    const bool   whole = tier == MBA_SIM_ALL_SMS;
+    const bool   whole = fidelity == MBA_SIM_ALL_SMS;
     tick         end = 0;
+    mba_assert(clk > 0);
     mba_sim_find_bounds(out, k, m, clk);
     out->seconds = out->bound[out->limit];
-    if (tier == MBA_SIM_BOUNDS) return MBA_OK;
+    if (fidelity == MBA_SIM_BOUNDS) return MBA_OK;
     const rates r = mba_sim_rates_of(k, m, clk, active, whole ? 1 : (double)out->blocks / (double)k->grid);
     cut_mixes(k, &r);
-    if (whole) MBA_TRY(run_whole(&end, &out->events, k, &r, out->resident));
-    else if (tier == MBA_SIM_FAST) MBA_TRY(run_rough(&end, &out->events, k, &r, out->resident));
-    else MBA_TRY(run_folded(&end, &out->events, k, &r, out->resident));
+    if (whole) MBA_TRY(run_all_sms(&end, &out->events, k, &r, out->resident));
+    else if (fidelity == MBA_SIM_FAST) MBA_TRY(run_fast(&end, &out->events, k, &r, out->resident));
+    else MBA_TRY(run_one_sm(&end, &out->events, k, &r, out->resident));
+    mba_assert(end >= 0);
     out->seconds = (double)end / TICKS / (clk * 1e9);
     if (!whole && out->seconds < out->bound[out->limit])
         out->seconds = out->bound[out->limit]; // rounds were extrapolated
@@ -139,14 +148,17 @@ static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *
     return MBA_OK;
 }
 
-/* Tensor work lowers the clock by how busy the units are, which the run tells: a second one is at that clock. */
-mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const mba_gpu *m, mba_sim_fidelity tier)
+/* Tensor work lowers the clock, by how busy the tensor units are. Only a run tells that, so kernels with tensor work
+ * run again at the clock that the previous pass implies. */
+mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const mba_gpu *m, mba_sim_fidelity fidelity)
 {
     mba_sim_kernel k = *kernel;
     const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
-    const bool     tensor = k.products || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
-    const int      passes = !tensor ? 0 : tier == MBA_SIM_BOUNDS || tier == MBA_SIM_FAST ? 1 : 2;
+    const bool     tensor = k.uses_tensor || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
+    const int      passes = !tensor ? 0 : fidelity == MBA_SIM_BOUNDS || fidelity == MBA_SIM_FAST ? 1 : 2;
     double         clk = m->v[MBA_GPU_clk];
+    mba_assert(k.grid > 0 && k.nops > 0);
+    for (int64_t s = 0; s < k.nstreams; s++) mba_assert(k.stream[s].hit >= 0 && k.stream[s].hit <= 256);
     *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
                              .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
     if (!out->resident)
@@ -154,13 +166,14 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
                         "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
                         m->name);
     out->waves = mba_ceil(out->blocks, out->resident);
-    MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : tier, clk));
+    MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : fidelity, clk));
     for (int i = 0; i < passes; i++) {
         const double busy = out->bound[MBA_P_MMA] / out->seconds;
         clk = mba_sim_clock_of(m, k.mma_flops > 100 ? busy * m->v[MBA_GPU_mma_sync] : busy, out->seconds,
                                (double)k.load / 256);
-        MBA_TRY(run_at(out, &k, m, tier, clk));
+        MBA_TRY(run_at(out, &k, m, fidelity, clk));
     }
+    mba_assert(isfinite(out->seconds) && out->seconds >= 0);
     out->cycles = out->seconds * clk * 1e9;
     for (int p = 0; p < MBA_PIPES; p++) out->busy[p] = out->seconds > 0 ? out->bound[p] / out->seconds : 0;
     return MBA_OK;

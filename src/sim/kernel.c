@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c -- see kernel.h: what every kernel must be, how many of its blocks fit, and what-ifs. */
+/* kernel.c -- see kernel.h: checks and totals of a simulated kernel, its occupancy, its start-up time, and the what-if
+ * changes (persistent blocks, deeper rings). */
 #include "sim/kernel.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
     enum { REGS_GRAIN = 256, SMEM_GRAIN = 128, SMEM_RESERVED = 1024 };
     const double *v = m->v;
     const int64_t each = mba_ceil(k->regs * 32, REGS_GRAIN)
-                         * REGS_GRAIN; // of a warp; a quarter of the file per sub-partition
+                         * REGS_GRAIN; // per warp; a sub-partition has a quarter of the file
     const int64_t warps = each > 0 ? (int64_t)(v[MBA_GPU_rf] * 64) / each * 4 : INT64_MAX;
     const int64_t smem = mba_ceil(k->smem_bytes, SMEM_GRAIN) * SMEM_GRAIN + SMEM_RESERVED;
     const int64_t threads = (int64_t)(v[MBA_GPU_warps_max] * v[MBA_GPU_warp]);
@@ -27,15 +28,16 @@ int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m)
     if (n > warps / k->warps) n = warps / k->warps;
     const int64_t sm = (int64_t)(v[MBA_GPU_smem_sm] * 1024);
     if (k->smem_bytes > sm) return 0;
-    if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1; // one block may take what is reserved
+    if (k->smem_bytes > 0 && n > sm / smem) n = sm / smem > 0 ? sm / smem : 1; // one block may use the reserved bytes
     return n;
 }
 
-/* Where a ring does not fit, fewer stages may. */
+/* Removes ring stages until a block fits. */
 static void cut_ring(mba_sim_kernel *k, const mba_gpu *m)
 {
     const int64_t stages = k->depth;
     const int64_t all = k->smem_bytes;
+    mba_assert(stages > 0);
     while (k->depth > 1 && !mba_sim_resident(k, m)) {
         k->depth--;
         k->smem_bytes = all * k->depth / stages;
@@ -44,7 +46,7 @@ static void cut_ring(mba_sim_kernel *k, const mba_gpu *m)
         if (k->op[i].ahead >= k->depth && k->depth > 0) k->op[i].ahead = (int32_t)k->depth - 1;
 }
 
-/* Trips of the loop that opens at `i`, averaged over classes. */
+/* Trips of the loop that opens at `o`, averaged over the classes of blocks. */
 static double trips_of(const mba_sim_kernel *k, const mba_sim_op *o)
 {
     if (o->trips >= 0) return (double)o->trips;
@@ -56,14 +58,16 @@ static double trips_of(const mba_sim_kernel *k, const mba_sim_op *o)
     return blocks > 0 ? sum / blocks : 0;
 }
 
-/* Every lane operation is issued; shared memory is read 16 bytes a lane. */
+/* Every lane operation takes an issue slot; a shared-memory instruction moves 16 bytes per lane. */
 static void count_issue(mba_sim_op *o)
 {
     o->n[MBA_P_ISSUE] = o->n[MBA_P_FMA] + o->n[MBA_P_ALU] + o->n[MBA_P_XU] + o->n[MBA_P_H2] + o->n[MBA_P_SMEM] / 16;
 }
 
+/* Checks the operations of one role and adds its work to the totals, loops multiplied out. */
 static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, double *emptied)
 {
+    mba_assert(role >= 0 && role < k->nroles && k->first[role] >= 0);
     double times[MBA_SIM_LOOPS + 1] = { 1 };
     int    depth = 0;
     for (int64_t i = k->first[role];; i++) {
@@ -84,6 +88,7 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
         if (o->work == MBA_OP_COMMIT) filled[o->ring] += t;
         if (o->work == MBA_OP_WAIT) emptied[o->ring] += t;
         if (o->stream >= k->nstreams) return mba_sim_impossible(k, "an operand it has not", "mend its plan");
+        mba_debug_assert(depth >= 0 && depth <= MBA_SIM_LOOPS);
         if (o->stream >= 0) k->stream[o->stream].moved += t * (double)o->bytes * (double)k->grid;
         for (int p = 0; p < MBA_PIPES; p++) k->total[p] += t * (double)o->n[p] * (double)k->grid;
     }
@@ -93,6 +98,8 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
 mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
 {
     double filled[MBA_SIM_RINGS] = { 0 }, emptied[MBA_SIM_RINGS] = { 0 };
+    mba_assert(k->nroles <= MBA_SIM_ROLES && k->nops <= MBA_SIM_OPS);
+    mba_assert(k->nstreams <= MBA_SIM_STREAMS && k->nclasses <= MBA_SIM_CLASSES);
     if (k->grid < 1 || k->grid > (int64_t)1 << 40 || k->threads < 1)
         return mba_sim_impossible(k, "it has no blocks", "mend its plan");
     if (k->depth < 1) k->depth = 1;
@@ -129,32 +136,33 @@ int64_t mba_sim_fetch(double blocks, double each, double bytes, double far_bytes
                      + v[MBA_GPU_fetch_dram] * far);
 }
 
-/* ---- what if ---- */
+/* ---- what-if changes ---- */
 
-static bool can_persist(const mba_sim_kernel *k, int64_t places)
+static bool can_persist(const mba_sim_kernel *k, int64_t resident_all)
 {
     int depth = 0, most = 0;
     for (int64_t i = 0; i < k->nops; i++) {
         depth += (k->op[i].work == MBA_OP_LOOP) - (k->op[i].work == MBA_OP_END);
         if (depth > most) most = depth;
     }
-    return k->grid > places && !k->nclasses && most < MBA_SIM_LOOPS && k->nops + 2 * k->nroles <= MBA_SIM_OPS;
+    return k->grid > resident_all && !k->nclasses && most < MBA_SIM_LOOPS && k->nops + 2 * k->nroles <= MBA_SIM_OPS;
 }
 
 void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
 {
-    const int64_t places = mba_sim_resident(k, m) * (int64_t)m->v[MBA_GPU_sm];
-    if (!can_persist(k, places)) return;
+    const int64_t resident_all = mba_sim_resident(k, m) * (int64_t)m->v[MBA_GPU_sm];
+    if (!can_persist(k, resident_all)) return;
+    mba_assert(resident_all > 0);
     const mba_sim_kernel was = *k;
-    const double         trips = (double)k->grid / (double)places;
+    const double         trips = (double)k->grid / (double)resident_all;
     k->nops = 0;
-    k->grid = places;
-    k->piece = (was.piece > 0 ? was.piece : 1) / trips;
+    k->grid = resident_all;
+    k->tile_share = (was.tile_share > 0 ? was.tile_share : 1) / trips;
     for (int64_t i = 0, role = -1; i < was.nops; i++) {
         const bool starts = role + 1 < was.nroles && was.first[role + 1] == i,
                    keeps = starts && was.op[i].work == MBA_OP_DELAY;
         if (starts) k->first[++role] = k->nops;
-        if (keeps) k->op[k->nops++] = was.op[i]; // the prologue is done once
+        if (keeps) k->op[k->nops++] = was.op[i]; // the prologue stays outside of the loop
         if (starts)
             k->op[k->nops++] = (mba_sim_op){
                 .work = MBA_OP_LOOP, .stream = -1, .ring = -1, .parts = 1, .trips = (int64_t)(trips + 0.999)
@@ -163,7 +171,8 @@ void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
             k->op[k->nops++] = (mba_sim_op){ .work = MBA_OP_END, .stream = -1, .ring = -1, .parts = 1 };
         if (!keeps) k->op[k->nops++] = was.op[i];
     }
-    for (int64_t i = 0; i < k->nops; i++) { // trips are whole; the work is what it was
+    mba_assert(k->nops <= MBA_SIM_OPS);
+    for (int64_t i = 0; i < k->nops; i++) { // trips are rounded up; the total work stays the same
         const double part = trips / (double)(int64_t)(trips + 0.999);
         k->op[i].bytes = (uint64_t)((double)k->op[i].bytes * part);
         for (int p = 0; p < MBA_PIPES; p++) k->op[i].n[p] = (uint64_t)((double)k->op[i].n[p] * part);
@@ -174,6 +183,7 @@ void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m)
 void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m)
 {
     const mba_sim_kernel was = *k;
+    mba_assert(k->depth <= MBA_SIM_STAGES);
     if (k->depth < 2 || k->smem_bytes == 0) return;
     k->depth = stages < 1 ? 1 : stages > MBA_SIM_STAGES ? MBA_SIM_STAGES : stages;
     k->smem_bytes = was.smem_bytes * k->depth / was.depth;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l2_model.c -- see l2_model.h. */
+/* l2_model.c -- see l2_model.h. Pages with the same history form runs; an access splits, updates and joins runs. Then
+ * come the hit rates of a kernel, the eviction of dirty pages, and mba_l2_model_access, which combines them. */
 #include "sim/l2_model.h"
 
 #include <math.h>
@@ -8,28 +9,27 @@
 
 enum { PAGE_BITS = 18, WORD = 64 }; /* pages of 256 KB; bits of a word */
 
-/* Neighbours that share their past are one run: what it is stands at its first page, the other pages say nothing. A
- * kernel touches whole tensors, so that runs are few where pages are many (a step of mamba2-1.3b touches 1.4
- * million). */
+/* Neighbouring pages with the same history form a run. The first page of a run holds its state; the others are unused.
+ * Kernels touch whole tensors, so runs are few where pages are many (a step of mamba2-1.3b touches 1.4 million). */
 typedef struct page {
-    double  at, size;     /* end and size of the kernel that touched it last */
-    double  written;      /* where in the flow of bytes that come into L2 it was written */
-    float   dirty;        /* of 1: written, and not yet in DRAM */
-    bool    seen, listed; /* listed: its number is among `dirty`, of a run that begins here or not */
-    int64_t run;          /* pages */
+    double  at, size;     /* reuse clock and distinct bytes of the last kernel to touch it */
+    double  written;      /* fill clock (`come`) of the last write */
+    float   dirty;        /* share, 0 to 1, that is written and not yet in DRAM */
+    bool    seen, listed; /* touched at all; its index is in the list `dirty` of the model */
+    int64_t run;          /* pages of the run */
 } page;
 
 struct mba_l2_model {
     const mba_gpu *m;
     page          *pages;
-    uint64_t      *begins; /* a bit per page: a run begins there */
+    uint64_t      *begins; /* one bit per page: a run begins there */
     int64_t        npages;
-    int64_t       *dirty, ndirty; /* first pages of runs that are, and some that are no longer */
-    double         now;           /* different bytes that have passed so far */
-    double         come;          /* those of them that were not there */
+    int64_t       *dirty, ndirty; /* first pages of dirty runs; some may be stale */
+    double         now;           /* reuse clock: distinct bytes that have passed L2 */
+    double         come;          /* fill clock: those of them that missed */
 };
 
-/* x to the power of s, a multiple of one half, by multiplications and one root: the same bits everywhere. */
+/* x to the power of s, a multiple of 0.5, by multiplications and one square root: the same bits on every host. */
 static double power(double x, double s)
 {
     double   y = s != floor(s) ? sqrt(x) : 1;
@@ -46,6 +46,7 @@ double mba_l2_model_hit_rate(const mba_gpu *m, double d)
 
 mba_status mba_l2_model_create(mba_l2_model **out, int64_t bytes, const mba_gpu *m)
 {
+    mba_assert(bytes >= 0);
     mba_l2_model *l = calloc(1, sizeof *l);
     const int64_t n = (bytes >> PAGE_BITS) + 2;
     if (l) l->pages = calloc((size_t)n, sizeof *l->pages);
@@ -53,7 +54,7 @@ mba_status mba_l2_model_create(mba_l2_model **out, int64_t bytes, const mba_gpu 
     if (l) l->dirty = calloc((size_t)n, sizeof *l->dirty);
     if (!l || !l->pages || !l->begins || !l->dirty) {
         mba_l2_model_destroy(l);
-        return mba_fail(MBA_E_NOMEM, "no memory for the ledger of %lld pages", (long long)n);
+        return mba_fail(MBA_E_NOMEM, "no memory for an L2 model of %lld pages", (long long)n);
     }
     l->begins[0] = 1;
     l->pages[0].run = n;
@@ -89,21 +90,24 @@ static int64_t last_page(const mba_l2_model *l, mba_address_range p)
 
 static bool begins(const mba_l2_model *l, int64_t i) { return l->begins[i / WORD] >> i % WORD & 1; }
 
+/* First page of the run that page i belongs to. */
 static int64_t run_of(const mba_l2_model *l, int64_t i)
 {
+    mba_debug_assert(i >= 0 && i < l->npages && (l->begins[0] & 1));
     int64_t  w = i / WORD;
     uint64_t bits = l->begins[w] & (UINT64_MAX >> (WORD - 1 - i % WORD));
-    while (!bits) bits = l->begins[--w]; // page 0 begins one
+    while (!bits) bits = l->begins[--w]; // a run begins at page 0
     return w * WORD + (WORD - 1 - __builtin_clzll(bits));
 }
 
 static void list(mba_l2_model *l, int64_t i)
 {
+    mba_debug_assert(l->pages[i].listed || l->ndirty < l->npages);
     if (!l->pages[i].listed) l->dirty[l->ndirty++] = i;
     l->pages[i].listed = true;
 }
 
-/* A run begins at page i from now on. */
+/* Splits the run that contains page i, so that a run begins at i. */
 static void cut_at(mba_l2_model *l, int64_t i)
 {
     if (i >= l->npages || begins(l, i)) return;
@@ -114,6 +118,7 @@ static void cut_at(mba_l2_model *l, int64_t i)
     b->listed = listed;
     b->run = first + a->run - i;
     a->run = i - first;
+    mba_debug_assert(a->run > 0 && b->run > 0);
     l->begins[i / WORD] |= 1ull << i % WORD;
     if (b->dirty > 0) list(l, i);
 }
@@ -124,7 +129,7 @@ static bool alike(const page *a, const page *b)
            && (!(a->dirty > 0) || a->written == b->written);
 }
 
-/* Runs of a window that have become alike are one. */
+/* Merges neighbouring runs of a range that have the same history. */
 static void join(mba_l2_model *l, int64_t first, int64_t last)
 {
     for (int64_t i = first; i + l->pages[i].run <= last;) {
@@ -136,9 +141,9 @@ static void join(mba_l2_model *l, int64_t first, int64_t last)
     }
 }
 
-/* ---- what is there ---- */
+/* ---- hits and evictions ---- */
 
-/* The share of a window that is still there, before a kernel of `size` bytes has touched anything. */
+/* The share of a range that is still in L2 before a kernel of `size` distinct bytes touches it. */
 static double found(mba_l2_model *l, mba_address_range p, double size)
 {
     double sum = 0;
@@ -150,16 +155,19 @@ static double found(mba_l2_model *l, mba_address_range p, double size)
         const page *g = &l->pages[i];
         if (g->seen) sum += (double)g->run * mba_l2_model_hit_rate(l->m, l->now - g->at + (size + g->size) / 2);
     }
+    mba_debug_assert(sum <= (double)(last - first + 1) * (1 + 1e-9));
     return sum / (double)(last - first + 1);
 }
 
-/* Different bytes of all streams that co-resident blocks have in work: how far apart two reads of the same byte are. */
+/* Distinct bytes of all streams that the resident blocks use at a time: the reuse distance between rounds of blocks.
+ * `sharers`: blocks that read the same bytes together. */
 static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sharers)
 {
-    const double places = (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm], grid = (double)k->grid;
-    const double piece = k->piece > 0 ? k->piece : 1, at_once = (places < grid ? places / grid : 1) * piece;
-    double       sum = 0;
-    *sharers = sqrt(places < grid ? places : grid); // tiles in work form a square
+    const double resident = (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm], grid = (double)k->grid;
+    const double share = k->tile_share > 0 ? k->tile_share : 1,
+                 at_once = (resident < grid ? resident / grid : 1) * share;
+    double sum = 0;
+    *sharers = sqrt(resident < grid ? resident : grid); // the tiles in use form a square
     for (int64_t s = 0; s < k->nstreams; s++) {
         const mba_sim_stream *t = &k->stream[s];
         const double reuse = t->unique > 0 ? t->moved / t->unique : 1, together = reuse < *sharers ? reuse : *sharers;
@@ -172,7 +180,7 @@ static double working_set(const mba_sim_kernel *k, const mba_gpu *m, double *sha
 /* What is written stays for a shorter while: L2 begins to write it to DRAM long before it needs the room. */
 static double stays_dirty(const mba_gpu *m, double d) { return mba_l2_model_hit_rate(m, d / m->v[MBA_GPU_l2_dirty]); }
 
-/* Of bytes written evenly while `size` bytes pass, how many have left L2 at the end. */
+/* Of bytes that a kernel writes at a constant rate while `size` bytes pass: the share that has left L2 at its end. */
 static double left_meanwhile(const mba_gpu *m, double size)
 {
     enum { PARTS = 32 };
@@ -183,8 +191,9 @@ static double left_meanwhile(const mba_gpu *m, double size)
     return 1 - kept / PARTS * far / size;
 }
 
-/* Dirty pages that leave while `size` bytes pass: their bytes are written by whoever passes. */
-static double drive_out(mba_l2_model *l, double size)
+/* Evicts dirty pages while `size` bytes are filled, and returns their bytes: the kernel that fills pays for the writes.
+ */
+static double evict_dirty(mba_l2_model *l, double size)
 {
     static const double FORGOTTEN = 0.004;
     double              bytes = 0;
@@ -202,14 +211,17 @@ static double drive_out(mba_l2_model *l, double size)
         if (g->listed) l->dirty[kept++] = l->dirty[i];
     }
     l->ndirty = kept;
+    mba_assert(bytes >= 0);
     return bytes;
 }
 
+/* Marks a range as accessed now by a kernel of `size` distinct bytes; `dirty`: share of it that stays dirty. */
 static void touch(mba_l2_model *l, mba_address_range p, double size, double dirty)
 {
     if (p.span <= 0) return;
     const int64_t first = first_page(l, p), last = last_page(l, p);
-    cut_at(l, first); // once more: streams overlap, and what was cut may have been joined
+    mba_debug_assert(dirty >= 0 && dirty <= 1);
+    cut_at(l, first); // again: streams overlap, and join may have merged what found() split
     cut_at(l, last + 1);
     for (int64_t i = first; i <= last; i += l->pages[i].run) {
         page *g = &l->pages[i];
@@ -223,7 +235,7 @@ static void touch(mba_l2_model *l, mba_address_range p, double size, double dirt
     join(l, first, last);
 }
 
-/* Of the pages of a window, how much is written: others may own what lies between its rows. */
+/* The share of a range's pages that the stream writes: other tensors may own what lies between its rows. */
 static double share_of(const mba_l2_model *l, const mba_sim_stream *t, mba_address_range p)
 {
     if (p.span <= 0) return 0;
@@ -231,7 +243,7 @@ static double share_of(const mba_l2_model *l, const mba_sim_stream *t, mba_addre
     return t->unique < pages ? t->unique / pages : 1;
 }
 
-/* An earlier stream of the kernel is of the same bytes. */
+/* True if an earlier stream of the kernel has the same range: it reads and writes in place. */
 static bool in_place(const mba_address_range place[MBA_SIM_STREAMS], int64_t s)
 {
     bool same = false;
@@ -240,20 +252,21 @@ static bool in_place(const mba_address_range place[MBA_SIM_STREAMS], int64_t s)
     return same;
 }
 
-/* That pass through L2: what is read and written in place passes once. */
-static double different_bytes(const mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS])
+/* Distinct bytes of a kernel that pass through L2; those read and written in place count once. */
+static double unique_bytes(const mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS])
 {
     double sum = 0;
     for (int64_t s = 0; s < k->nstreams; s++) sum += in_place(place, s) ? 0 : k->stream[s].unique;
     return sum;
 }
 
-/* Bytes that blocks read together, in step, reach DRAM once; those that a later round of blocks reads again hit as the
- * working set of a round lets them; the first touch hits what is left from before. Of what is written some leaves L2
- * before the end, the rest when others come. */
+/* Reads: the first access of a byte hits if it is left from earlier kernels; blocks that read it together share that
+ * access; a later round of blocks hits by the working set of a round. Writes: some lines leave L2 before the kernel
+ * ends, the rest when later kernels evict them. */
 void mba_l2_model_access(mba_l2_model *l, mba_sim_kernel *k, const mba_address_range place[MBA_SIM_STREAMS])
 {
-    const double size = different_bytes(k, place);
+    mba_assert(k->nstreams >= 0 && k->nstreams <= MBA_SIM_STREAMS);
+    const double size = unique_bytes(k, place);
     double       sharers, here = 0;
     const double again = mba_l2_model_hit_rate(l->m, working_set(k, l->m, &sharers)),
                  leaves = left_meanwhile(l->m, size);
@@ -267,9 +280,10 @@ void mba_l2_model_access(mba_l2_model *l, mba_sim_kernel *k, const mba_address_r
         if (!in_place(place, s)) here += first;
         t->hit = t->moved > 0 ? (int64_t)(256 * hits / t->moved + 0.5) : 0;
         if (t->hit > 256) t->hit = 256;
+        mba_assert(t->hit >= 0);
     }
     const double come = size > here ? size - here : 0;
-    k->evicts = (int64_t)drive_out(l, come);
+    k->evicts = (int64_t)evict_dirty(l, come);
     l->now += size;
     l->come += come;
     for (int64_t s = 0; s < k->nstreams; s++)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l2_model_test.c -- laws of the ledger, and its runs of pages: here every page is kept by itself, and both must find
- * the same. */
+/* l2_model_test.c -- laws of the L2 model, and a reference without runs of pages, which must give the same hits. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -61,7 +60,7 @@ static void touch_by_pages(pages *l, mba_address_range p, double size, double di
     }
 }
 
-/* Of bytes written while `size` pass, the share that leaves: as the ledger says it by the hits of a written stream. */
+/* Of bytes written while `size` bytes pass, the share that leaves L2, by the hits of a written stream. */
 static double kernel_by_pages(pages *l, const mba_address_range place[STREAMS], const mba_sim_kernel *k, double leaves,
                               double hit[STREAMS])
 {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lower.c -- see kernel.h: launches of plans become programs of the engine. */
+/* lower.c -- see kernel.h: lowers one launch of a plan to operations of the simulator.
+ *
+ * A plan lists phases of work per block (core/plan.h). Lowering maps phases to operations, merges arithmetic that
+ * overlaps into mixes, adds the instructions that plans leave out, and makes explicit the loops that a plan only
+ * implies. Library GEMMs have no phases of their own: lower_library models how a good library would run them. */
 #include "sim/kernel.h"
 
 #include "core/plan_work.h"
@@ -36,8 +40,8 @@ typedef struct lowering {
     int64_t           parts[MBA_SIM_STREAMS]; /* that sectors of a stream are stored in; 0: whole ones */
     double            owed;                   /* integer operations that loads bring along, due in the next mix */
     int               depth;
-    bool              dealt;   /* trips of outer loops are those of classes that deal_tiles made */
-    bool              counted; /* the plan counts a loop's body, not the least that an operator needs */
+    bool              dealt;   /* outer loops take their trips from the classes of deal_tiles */
+    bool              counted; /* the plan counts a loop's body, not the least work of the operator */
     mba_status        st;
 } lowering;
 
@@ -46,6 +50,7 @@ typedef struct lowering {
 static mba_sim_op *add_op(lowering *w, mba_sim_work work)
 {
     mba_sim_kernel *k = w->k;
+    mba_debug_assert(k->nops >= 0 && k->nops <= MBA_SIM_OPS);
     if (k->nops == MBA_SIM_OPS) {
         w->st = mba_sim_impossible(k, "its plan has too many phases", "fewer phases, or a larger MBA_SIM_OPS");
         k->nops--;
@@ -64,19 +69,22 @@ static int64_t cycles(const lowering *w, mba_gpu_key key) { return (int64_t)w->m
 
 static uint64_t whole(double n) { return n > 0 ? (uint64_t)(n + 0.5) : 0; }
 
-/* The mix that is open at the end of the program, or a new one. */
+/* The mix at the end of the operations, or a new one: neighbouring arithmetic overlaps in one mix. */
 static mba_sim_op *mix_of(lowering *w)
 {
     mba_sim_kernel *k = w->k;
-    const bool      open = k->nops > k->first[k->nroles - 1] && k->op[k->nops - 1].work == MBA_OP_MIX;
-    mba_sim_op     *o = open ? &k->op[k->nops - 1] : add_op(w, MBA_OP_MIX);
+    mba_debug_assert(k->nroles > 0 && w->owed >= 0);
+    const bool  open = k->nops > k->first[k->nroles - 1] && k->op[k->nops - 1].work == MBA_OP_MIX;
+    mba_sim_op *o = open ? &k->op[k->nops - 1] : add_op(w, MBA_OP_MIX);
     o->n[MBA_P_ALU] += whole(w->owed);
     w->owed = 0;
     return o;
 }
 
+/* Factor from a phase of the plan to one execution of its operation. */
 static double scale_of(const lowering *w)
 {
+    mba_debug_assert(w->depth >= 0 && w->depth <= MBA_SIM_LOOPS);
     double s = w->scale;
     for (int i = 0; i < w->depth; i++) s *= w->body[i];
     return s;
@@ -150,24 +158,26 @@ static bool inside_loop(const lowering *w) { return w->depth > 0; }
 
 static void lower_move(lowering *w, const mba_phase *ph, bool ahead)
 {
-    const double bytes = ph->n * scale_of(w), pieces = bytes / 16;
+    const double bytes = ph->n * scale_of(w), vectors = bytes / 16;
     const bool   store = ph->work == MBA_STORE, async = (ph->work == MBA_ASYNC || (ahead && !store)) && inside_loop(w);
     const bool   half = is_half(w, ph->operand);
     const int    s = stream_of(w, ph->operand, store);
     mba_sim_op  *o;
     if (!(bytes > 0)) return;
-    if (store) { // what is stored has been packed
+    if (store) { // values are packed before they are stored
         o = mix_of(w);
-        o->n[MBA_P_ALU] += whole(pieces * ADDRESS_OPS + (half ? bytes / 4 * UNPACK_OPS : 0));
+        o->n[MBA_P_ALU] += whole(vectors * ADDRESS_OPS + (half ? bytes / 4 * UNPACK_OPS : 0));
     }
     o = add_op(w, store ? MBA_OP_STORE : async ? MBA_OP_ASYNC : MBA_OP_LOAD);
     o->stream = s;
     o->bytes = whole(bytes) ? whole(bytes) : 1;
     if (store && ph->share > 1) w->parts[s] = ph->share;
     o->ahead = async && w->k->depth > 1 ? (int32_t)w->k->depth - 1 : 0;
-    if (!store) w->owed += pieces * ADDRESS_OPS + (half && w->k->mma_flops == 0 ? bytes / 2 * UNPACK_OPS : 0);
+    if (!store) w->owed += vectors * ADDRESS_OPS + (half && w->k->mma_flops == 0 ? bytes / 2 * UNPACK_OPS : 0);
 }
 
+/* Trips come from class number `by_class` of the block if that is not negative. Fractional trips are rounded, and the
+ * body is scaled by the difference. */
 static void open_loop(lowering *w, double trips, int by_class)
 {
     if (w->depth == MBA_SIM_LOOPS) {
@@ -190,7 +200,7 @@ static void close_loop(lowering *w)
     w->depth--;
 }
 
-/* Asynchronous copies behind `i`, up to the end of the loop: then the stage is full when they land, not at FILL. */
+/* The last asynchronous copy after FILL phase `i` in the same loop, or -1: the stage is committed after it. */
 static int last_copy(const mba_launch *l, int i)
 {
     int last = -1;
@@ -203,12 +213,13 @@ static int last_copy(const mba_launch *l, int i)
 
 typedef struct rings {
     int fill, commit_at, held;
-} rings; /* ring that is filled; after which phase; ring that is read */
+} rings; /* ring being filled; phase after which it is committed; ring being read; -1: none */
 
 static void lower_phase(lowering *w, int i, rings *r, bool ahead)
 {
     const mba_launch *l = w->l;
     const mba_phase  *ph = &l->phase[i];
+    mba_assert(i >= 0 && i < l->nphases);
     if (is_arithmetic(ph->work)) lower_arithmetic(w, ph);
     else if (ph->work == MBA_LOAD || ph->work == MBA_STORE || ph->work == MBA_ASYNC) lower_move(w, ph, ahead);
     else if (ph->work == MBA_BARRIER) add_op(w, MBA_OP_BARRIER)->parts = ph->n >= 1 ? (int64_t)ph->n : 1;
@@ -230,9 +241,9 @@ static void lower_phase(lowering *w, int i, rings *r, bool ahead)
     }
 }
 
-/* Trips of a loop that the plan leaves out: tiles of a block that stays; pieces of a block that reads more than it
- * holds. */
-static double hidden_trips(const mba_launch *l, int64_t grid)
+/* Trips of the loop that a plan without loops implies: over the tiles of a persistent block, or over the data of a
+ * block that loads more than it can have in flight. */
+static double implied_trips(const mba_launch *l, int64_t grid)
 {
     double bytes = 0;
     for (int i = 0; i < l->nphases; i++) {
@@ -244,8 +255,8 @@ static double hidden_trips(const mba_launch *l, int64_t grid)
     return thread > BYTES_STRAIGHT ? ceil(thread / BYTES_A_TRIP) : 1;
 }
 
-/* A launch that stores little of what it loads adds up: sums of threads, then of warps, one after the other. */
-static bool adds_up(const mba_launch *l)
+/* A launch that stores less than an eighth of what it loads reduces: it ends with sums over threads and warps. */
+static bool reduces(const mba_launch *l)
 {
     double in = 0, out = 0;
     for (int i = 0; i < l->nphases; i++) {
@@ -259,111 +270,138 @@ static bool adds_up(const mba_launch *l)
 static void lower_role(lowering *w, int role)
 {
     mba_sim_kernel *k = w->k;
-    const double    trips = w->l->nroles == 1 ? hidden_trips(w->l, k->grid) : 1;
+    const double    trips = w->l->nroles == 1 ? implied_trips(w->l, k->grid) : 1;
     rings           r = { -1, -1, -1 };
+    mba_assert(role >= 0 && role < MBA_SIM_ROLES && w->depth == 0);
     k->first[role] = k->nops;
     k->role_warps[role] = w->l->role_warps[role] > 0 ? w->l->role_warps[role] : 1;
     k->nroles = role + 1;
     add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_prologue);
-    k->hidden = (int64_t)trips;
+    k->implied_trips = (int64_t)trips;
     if (trips > 1) {
-        w->scale = k->piece = 1 / trips;
+        w->scale = k->tile_share = 1 / trips;
         open_loop(w, trips, -1);
     }
     for (int i = 0; i < w->l->nphases && w->st == MBA_OK; i++)
         if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
     if (trips > 1) close_loop(w);
-    if (adds_up(w->l)) add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_reduce);
+    if (reduces(w->l)) add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_reduce);
     if (w->depth && w->st == MBA_OK) w->st = mba_sim_impossible(k, "a loop does not end", "mend its plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
     w->owed = 0;
 }
 
-/* ---- libraries ---- */
+/* ---- library GEMMs ---- */
 
-/* Where the depth of a product is cut into two parts and more, a kernel of the library adds them up: cycles of it, with
- * sums in fp32 that come out of L2 and go back. */
-static double cycles_of_parts(double parts, double sums_bytes, const mba_gpu *m)
+/* Cycles of the reduction kernel behind a split-K product: its fp32 partial sums come from L2 and return there. */
+static double split_k_cycles(double parts, double sums_bytes, const mba_gpu *m)
 {
     if (parts < 2) return 0;
     return m->v[MBA_GPU_library_split] + (parts + 1) * sums_bytes / (m->v[MBA_GPU_l2_wr] / m->v[MBA_GPU_clk]);
 }
 
-/* A product of a library, from the plan's tiles of 128 x 128 x 64: tiles of 128 x 256, blocks in pairs that share
- * copies, and steps dealt evenly to as many blocks as the machine holds, as good libraries do (split or streamed K). */
-static mba_status lower_library(lowering *w, const mba_gpu *m)
+/* What the plan of a library GEMM says: its 128 x 128 x 64 tiles as one block of the plan computes them. */
+typedef struct gemm_plan {
+    double steps, flops, in[2], out, old; /* trips over K; per trip; bytes per trip; stored; of C read before */
+    int    a[2], c, copies;               /* operands; how many of `in` there are */
+} gemm_plan;
+
+static gemm_plan read_gemm(const mba_launch *l)
 {
-    enum { STEPS_LEAST = 8, THREADS = 384, T = 128 };
-    const mba_launch *l = w->l;
-    mba_sim_kernel   *k = w->k;
-    double            steps = 1, flops = 0, in[2] = { 0, 0 }, out = 0, old = 0;
-    int               a[2] = { -1, -1 }, c = -1, copies = 0;
+    gemm_plan g = { .steps = 1, .a = { -1, -1 }, .c = -1 };
     for (int i = 0; i < l->nphases; i++) {
         const mba_phase *ph = &l->phase[i];
-        if (ph->work == MBA_LOOP) steps = ph->n < 1 ? 1 : ph->n;
-        if (ph->work == MBA_MMA) flops = ph->n;
+        if (ph->work == MBA_LOOP) g.steps = ph->n < 1 ? 1 : ph->n;
+        if (ph->work == MBA_MMA) g.flops = ph->n;
         if (ph->work == MBA_STORE) {
-            out = ph->n;
-            c = ph->operand;
+            g.out = ph->n;
+            g.c = ph->operand;
         }
-        if (ph->work == MBA_LOAD) old = ph->n;
-        if (ph->work == MBA_ASYNC && copies < 2) {
-            in[copies] = ph->n;
-            a[copies++] = ph->operand;
+        if (ph->work == MBA_LOAD) g.old = ph->n;
+        if (ph->work == MBA_ASYNC && g.copies < 2) {
+            g.in[g.copies] = ph->n;
+            g.a[g.copies++] = ph->operand;
         }
     }
-    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm]; // more tiles than SMs: they are dealt by a counter
-    const double all = steps * (double)k->grid;
-    double       blocks = m->v[MBA_GPU_sm];
-    if (blocks > all / STEPS_LEAST) blocks = ceil(all / STEPS_LEAST);
-    if (blocks < (double)k->grid && (double)k->grid < m->v[MBA_GPU_sm]) blocks = (double)k->grid;
-    const double trips = all / blocks, tiles = (double)k->grid / blocks;
-    k->piece = tiles > 1 ? 1 / tiles : 1;
-    k->grid = (int64_t)blocks;
-    k->threads = THREADS;
-    k->warps = THREADS / 32;
-    k->first[0] = 0;
-    k->role_warps[0] = 8;
-    k->nroles = 1;
+    return g;
+}
+
+/* The consumer role: multiplies, stores all but the last tile of a block in the loop, and the last one behind it. */
+static void add_gemm_consumer(lowering *w, const gemm_plan *g, double trips, double tiles, const mba_gpu *m)
+{
+    enum { T = 128 };
+    const double last = tiles < 1 ? tiles : 1; // nothing overlaps with the store of a block's last tile
+    w->k->first[0] = 0;
+    w->k->role_warps[0] = 8;
+    w->k->nroles = 1;
     add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_library_start);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_WAIT)->ring = 0;
-    mix_of(w)->n[MBA_P_MMA] = whole(flops * scale_of(w) / m->v[MBA_GPU_library_share]);
+    mix_of(w)->n[MBA_P_MMA] = whole(g->flops * scale_of(w) / m->v[MBA_GPU_library_share]);
     add_op(w, MBA_OP_RELEASE)->ring = 0;
-    const double sums = 4 * T * T * (double)l->grid[0] * (double)l->grid[1];
-    const double last = tiles < 1 ? tiles
-                                  : 1; // the last tile of a block is stored when nothing is left to do meanwhile
+    const double sums = 4 * T * T * (double)w->l->grid[0] * (double)w->l->grid[1];
     if (tiles > last)
-        lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * (tiles - last) / trips },
+        lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)g->c, .n = g->out * (tiles - last) / trips },
                    false);
     close_loop(w);
-    lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)c, .n = out * last }, false);
-    const double more = cycles_of_parts(1 / tiles, sums < operand_bytes(w, c) ? sums : operand_bytes(w, c), m);
+    lower_move(w, &(mba_phase){ .work = MBA_STORE, .operand = (int16_t)g->c, .n = g->out * last }, false);
+    const double more = split_k_cycles(1 / tiles, sums < operand_bytes(w, g->c) ? sums : operand_bytes(w, g->c), m);
     if (more > 0) add_op(w, MBA_OP_DELAY)->parts = (int64_t)more;
     add_op(w, MBA_OP_EXIT);
+}
+
+/* The producer role: copies both operands into the ring. Pairs of blocks share copies, but each byte is read once. */
+static void add_gemm_producer(lowering *w, const gemm_plan *g, double trips, double tiles)
+{
+    mba_sim_kernel *k = w->k;
     k->first[1] = k->nops;
     k->role_warps[1] = 4;
     k->nroles = 2;
     add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_library_start);
     open_loop(w, trips, -1);
     add_op(w, MBA_OP_FILL)->ring = 0;
-    for (int i = 0; i < copies; i++) { // pairs share copies, but somebody must read everything once
-        const double once = operand_bytes(w, a[i]) / trips / blocks, n = in[i] / 2 > once ? in[i] / 2 : once;
-        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)a[i], .n = n }, false);
+    for (int i = 0; i < g->copies; i++) {
+        const double once = operand_bytes(w, g->a[i]) / trips / (double)k->grid,
+                     n = g->in[i] / 2 > once ? g->in[i] / 2 : once;
+        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)g->a[i], .n = n }, false);
     }
-    if (old > 0)
-        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)c, .n = old * tiles / trips }, false);
+    if (g->old > 0)
+        lower_move(w, &(mba_phase){ .work = MBA_ASYNC, .operand = (int16_t)g->c, .n = g->old * tiles / trips }, false);
     for (int64_t i = k->first[1]; i < k->nops; i++) k->op[i].ahead = 0;
     add_op(w, MBA_OP_COMMIT)->ring = 0;
     close_loop(w);
     add_op(w, MBA_OP_EXIT);
+}
+
+/* A library GEMM: tiles of 128 x 256, pairs of blocks that share copies, and the steps of all tiles dealt evenly to as
+ * many blocks as the machine has SMs, as good libraries do (split-K or stream-K). */
+static mba_status lower_library(lowering *w, const mba_gpu *m)
+{
+    enum { STEPS_LEAST = 8, THREADS = 384 };
+    mba_sim_kernel *k = w->k;
+    const gemm_plan g = read_gemm(w->l);
+    k->resets = k->grid > (int64_t)m->v[MBA_GPU_sm]; // more tiles than SMs: a counter deals them
+    const double all = g.steps * (double)k->grid;
+    double       blocks = m->v[MBA_GPU_sm];
+    if (blocks > all / STEPS_LEAST) blocks = ceil(all / STEPS_LEAST);
+    if (blocks < (double)k->grid && (double)k->grid < m->v[MBA_GPU_sm]) blocks = (double)k->grid;
+    const double trips = all / blocks, tiles = (double)k->grid / blocks;
+    k->tile_share = tiles > 1 ? 1 / tiles : 1;
+    k->grid = (int64_t)blocks;
+    k->threads = THREADS;
+    k->warps = THREADS / 32;
+    mba_assert(k->grid > 0 && trips > 0 && tiles > 0);
+    add_gemm_consumer(w, &g, trips, tiles, m);
+    add_gemm_producer(w, &g, trips, tiles);
     return w->st;
 }
 
 /* ---- a whole launch ---- */
 
-static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
+/* mba_sim_kernel.mma_flops of a launch: by the type of its operands, and by whether warp groups or single warps issue
+ * the products. */
+static int64_t mma_rate_of(const mba_node *n, const mba_launch *l)
 {
     bool half = false, products = false;
     for (int i = 0; i < l->nphases; i++) {
@@ -374,12 +412,12 @@ static int64_t rate_of_products(const mba_node *n, const mba_launch *l)
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
-    const bool groups = library || l->nroles > 1 || strstr(l->kernel, "wgmma"); // products of whole groups of warps
+    const bool groups = library || l->nroles > 1 || strstr(l->kernel, "wgmma"); // products of warp groups
     return (half ? 16 : 32) + (groups || !half ? 0 : 100);
 }
 
-/* Blocks that stay take whole tiles: where these do not come out even, some take one more than others, and where there
- * are fewer tiles than blocks, some have nothing to do. The trips of the plan are those of a block on average. */
+/* Persistent blocks take whole tiles. If the tiles do not divide evenly, some blocks take one more than others: two
+ * classes. If there are fewer tiles than blocks, the idle blocks are left out. The plan states the mean trips. */
 static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
 {
     double trips = 0;
@@ -394,18 +432,19 @@ static void deal_tiles(mba_sim_kernel *k, const mba_launch *l)
     if (!l->persistent || l->nblocks || l->tiles < 1 || l->tiles % k->grid == 0 || !(trips > 0)) return;
     const double  each = trips * (double)k->grid / (double)l->tiles;
     const int64_t least = l->tiles / k->grid, more = l->tiles % k->grid;
-    if (!least) k->grid = more; // who has nothing to do is as good as not there
+    if (!least) k->grid = more; // idle blocks
     k->count[0] = more;
     k->trips[0][0] = (int64_t)floor(each * (double)(least + 1) + 0.5);
     k->nclasses = least ? 2 : 1;
     if (!least) return;
     k->count[1] = k->grid - more;
     k->trips[1][0] = (int64_t)floor(each * (double)least + 0.5);
+    mba_assert(k->count[0] + k->count[1] == k->grid);
+    mba_assert(k->count[0] * (least + 1) + k->count[1] * least == l->tiles); // every tile is dealt once
 }
 
-/* Of an operand that blocks share by a plan's word, no more is different than that leaves: half of C B^T is never
- * read. */
-static void bound_different(mba_sim_kernel *k, const mba_launch *l)
+/* Lowers the distinct bytes of an operand to what the plan says that blocks read of it: half of C B^T is never read. */
+static void bound_unique(mba_sim_kernel *k, const mba_launch *l)
 {
     mba_work_sums sum;
     mba_launch_sums(&sum, l);
@@ -418,7 +457,7 @@ static void bound_different(mba_sim_kernel *k, const mba_launch *l)
 }
 
 /* A sector that comes in parts is one to L2 for each of them, alone of its line. */
-static void note_parts(mba_sim_kernel *k, const int64_t *parts, const mba_gpu *m)
+static void set_partial_stores(mba_sim_kernel *k, const int64_t *parts, const mba_gpu *m)
 {
     double bytes = 0, more = 0;
     for (int64_t i = 0; i < k->nstreams; i++) {
@@ -426,11 +465,12 @@ static void note_parts(mba_sim_kernel *k, const int64_t *parts, const mba_gpu *m
         bytes += k->stream[i].moved;
         if (parts[i]) more += k->stream[i].moved * ((double)parts[i] * (1 + m->v[MBA_GPU_l2_alone]) - 1);
     }
-    if (more > 0) k->partly = (int64_t)(256 * more / bytes + 0.5);
+    if (more > 0) k->partial_stores = (int64_t)(256 * more / bytes + 0.5);
 }
 
 mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch *l, const mba_plan *p, const mba_gpu *m)
 {
+    mba_assert(l->nroles > 0 && l->nroles <= MBA_SIM_ROLES && l->nblocks <= MBA_SIM_CLASSES && l->block > 0);
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%s", l->kernel);
     lowering w = { .k = k, .n = n, .plan = p, .l = l, .m = m, .scale = 1, .st = MBA_OK };
@@ -440,7 +480,7 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
     k->regs = l->regs;
     k->smem_bytes = (int64_t)l->smem_bytes;
     k->depth = l->ring_depth > MBA_SIM_STAGES ? MBA_SIM_STAGES : l->ring_depth;
-    k->mma_flops = rate_of_products(n, l);
+    k->mma_flops = mma_rate_of(n, l);
     k->busiest = l->busiest > 1 ? (int64_t)(256 * l->busiest + 0.5) : 0;
     for (int i = 0; i < l->nphases; i++) w.counted |= l->phase[i].work == MBA_LOOP;
     k->nclasses = l->nblocks;
@@ -455,8 +495,8 @@ mba_status mba_sim_lower(mba_sim_kernel *k, const mba_node *n, const mba_launch 
         for (int r = 0; r < l->nroles && w.st == MBA_OK; r++) lower_role(&w, r);
     MBA_TRY(w.st);
     MBA_TRY(mba_sim_finish(k, m));
-    bound_different(k, l);
-    note_parts(k, w.parts, m);
+    bound_unique(k, l);
+    set_partial_stores(k, w.parts, m);
     k->fetch = mba_sim_fetch((double)k->grid, k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps), 0, 0, m)
                + (int64_t)m->v[MBA_GPU_planned_start];
     return MBA_OK;

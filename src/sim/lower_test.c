@@ -44,8 +44,8 @@ static void parts_of_sectors_are_sectors_to_l2(void **state)
         lower_store(&k[i], &sum[i], a, 1 + i, &m);
         assert_ok(mba_sim_run(&r[i], &k[i], &m, MBA_SIM_ONE_SM));
     }
-    assert_true(k[0].partly == 0
-                && k[1].partly == 563); // two sectors for one, each 1.6 times as long: 2.2 times 256 more
+    assert_true(k[0].partial_stores == 0
+                && k[1].partial_stores == 563); // two sectors for one, each 1.6 times as long: 2.2 times 256 more
     assert_true(k[1].stream[0].moved == k[0].stream[0].moved && k[1].stream[0].unique == k[0].stream[0].unique);
     assert_memory_equal(&sum[0], &sum[1], sizeof *sum);
     assert_near(r[1].bound[MBA_LIMIT_L2] / r[0].bound[MBA_LIMIT_L2], 3.2, 0.01);
@@ -152,12 +152,12 @@ static void products_of_libraries_are_dealt_by_tiles(void **state)
         mba_sim_kernel             k = { .name = "cublaslt_gemm", .nops = 7, .nclasses = 5 };
         char                       order[MBA_SIM_OPS + 1] = "";
         mba_vendor_gemm_lower(&k, &c, &t, &h200);
-        assert_true(k.grid == 132 && k.threads == 384 && k.warps == 12 && k.hidden == 1
+        assert_true(k.grid == 132 && k.threads == 384 && k.warps == 12 && k.implied_trips == 1
                     && k.depth == (i ? 4 : MBA_SIM_STAGES));
         assert_int_equal(k.nclasses, of[i].classes);
         for (int64_t j = 0; j < k.nclasses; j++)
             assert_true(k.count[j] == of[i].count[j] && k.trips[j][0] == of[i].trips[j]);
-        assert_near(k.piece, of[i].piece, 0);
+        assert_near(k.tile_share, of[i].piece, 0);
         for (int64_t j = 0; j < k.nops; j++) order[j] = letter[k.op[j].work];
         assert_string_equal(order, of[i].order);
         assert_true(k.nroles == 2 && k.first[0] == 0 && k.first[1] == strchr(order, 'x') + 1 - order);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* machine.c -- see machine.h. */
+/* machine.c -- see machine.h: the words of a machine file, files and their includes, changes by --set. */
 #include "sim/machine.h"
 
 #include <ctype.h>
@@ -99,7 +99,7 @@ static void skip_line(text *t)
     t->line++;
 }
 
-/* The next word of the line; false: there is none, or it is longer than any of ours. */
+/* The next word of the line; false: there is none, it is WORD_MAX characters or longer, or it is not printable. */
 static bool take_word(text *t, char *out)
 {
     size_t n = 0;
@@ -136,10 +136,15 @@ static bool number_of(const char *word, double *out)
     return end != word && !*end && isfinite(*out);
 }
 
-static bool is_count(int k) { return !strcmp(mba_gpu_keys[k].unit, "count"); }
+static bool is_count(int k)
+{
+    mba_assert(k >= 0 && k < MBA_GPU_KEYS);
+    return !strcmp(mba_gpu_keys[k].unit, "count");
+}
 
 static mba_status check_value(const char *where, int line, int k, double v)
 {
+    mba_assert(k >= 0 && k < MBA_GPU_KEYS);
     const mba_gpu_key_info *i = &mba_gpu_keys[k];
     if (!(v >= i->least && v <= i->most))
         return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g %s\nwhy: it lies between %g and %g\nfix: %s", where, line,
@@ -171,6 +176,7 @@ static mba_status outside(const text *t)
                "the name of a machine (include = h200), or a file beside this one or in a folder below");
 }
 
+/* True if a component of the path is "..". */
 static bool climbs(const char *path)
 {
     for (const char *p = path; p; p = strchr(p, '/')) {
@@ -180,7 +186,8 @@ static bool climbs(const char *path)
     return false;
 }
 
-/* `path` of a file that `t` includes: relative to its folder and below it, symbolic links followed. */
+/* Sets `path` to that of a file that `t` includes: relative to the folder of `t` and, symbolic links resolved, in it or
+ * below. */
 static mba_status beside(char *path, size_t room, const text *t, const char *name)
 {
     const char *slash = strrchr(t->where, '/');
@@ -197,7 +204,7 @@ static mba_status beside(char *path, size_t room, const text *t, const char *nam
     return !strncmp(real, folder, n) && (real[n] == '/' || folder[n - 1] == '/') ? MBA_OK : outside(t);
 }
 
-/* What an included machine gives is free to be overridden. */
+/* Takes all numbers of the included machine; later lines may override them. */
 static mba_status include(mba_gpu *m, text *t, const char *const *chain, int depth)
 {
     char    name[WORD_MAX], path[PATH_MAX];
@@ -267,8 +274,8 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
     return MBA_OK;
 }
 
-/* Another size of L2 has its half point as much further away, unless that is given too: the model sees the half
- * point. */
+/* Scales the half point of the hit curve with the size of L2, unless it is given too. The L2 model uses only the half
+ * point, so a change of the size alone would do nothing. */
 static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
 {
     if (!given[MBA_GPU_l2] || given[MBA_GPU_l2_half_reuse] || !(l2_before > 0)) return;
@@ -309,6 +316,7 @@ static mba_status load_file(mba_gpu *out, const char *path, const char *const *c
 static mba_status load(mba_gpu *out, const char *name, const char *const *before, int depth)
 {
     const char *chain[INCLUDES_MAX + 1];
+    mba_assert(depth >= 0 && depth <= INCLUDES_MAX);
     for (int i = 0; i < depth; i++) {
         chain[i] = before[i];
         if (!strcmp(before[i], name))
@@ -408,6 +416,7 @@ mba_status mba_gpu_set(mba_gpu *m, const char *changes)
 
 mba_machine mba_gpu_for_plans(const mba_gpu *m)
 {
+    for (int k = 0; k < MBA_GPU_KEYS; k++) mba_assert(isfinite(m->v[k]));
     const double *v = m->v;
     const double  block = v[MBA_GPU_smem_block] < v[MBA_GPU_smem_sm] ? v[MBA_GPU_smem_block] : v[MBA_GPU_smem_sm];
     return (mba_machine){ .name = m->name,

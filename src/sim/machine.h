@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* machine.h -- a GPU as numbers: machine files, hypothetical ones, what plans may know of them.
+/* machine.h -- a GPU as a table of numbers: reads machine files, applies --set changes, and gives plans their view.
  *
  *     mba_gpu m;
- *     MBA_TRY(mba_gpu_load(&m, "h200"));                    // one that comes with the program, or a path
- *     MBA_TRY(mba_gpu_set(&m, "hbm=x1.5,xu=32"));           // x: times what it was
+ *     MBA_TRY(mba_gpu_load(&m, "h200"));                    // a built-in machine, or a path
+ *     MBA_TRY(mba_gpu_set(&m, "hbm=x1.5,xu=32"));           // x: a factor
  *     double gbs = m.v[MBA_GPU_hbm];
  *
- * A file has one `key = value unit +- sigma  # source` per line; `include = h200` comes first and takes another
- * machine's numbers, of one that comes with the program or of a file, relative to the folder of the one that includes
- * it and not outside of that. Every key must be given once, by the file or what it includes; every number has its unit.
- * The keys are in machine_keys.def. Reading allocates at most the file and never follows more than 8 includes. */
+ * A file has one `key = value unit +- sigma  # source` per line. `include = h200` must come first; it takes all numbers
+ * of another machine, built-in or a file at or below the folder of the file that includes it. Every key must be given,
+ * by the file or by what it includes, once per file and with its unit. machine_keys.def lists the keys. Reading
+ * allocates at most the file and follows at most 8 includes. */
 #ifndef MBA_SIM_MACHINE_H
 #define MBA_SIM_MACHINE_H
 
@@ -26,7 +26,7 @@ typedef enum mba_gpu_key {
 
 typedef struct mba_gpu {
     char   name[64];
-    bool   built_in, changed;                    /* changed: by mba_gpu_set; what it predicts is graded C */
+    bool   built_in, changed;                    /* changed: by mba_gpu_set; its predictions are graded C */
     double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS]; /* sigma: one standard deviation, same unit */
     bool   known[MBA_GPU_KEYS];
 } mba_gpu;
@@ -49,16 +49,16 @@ const char *mba_gpu_key_seed(int key);
 /* `name` is a machine that comes with the program (mba_gpu_name), or a path if it has a '/' or ends in ".ini". */
 MBA_MUST mba_status mba_gpu_load(mba_gpu *out, const char *name);
 
-/* The text of one file; `where` is what messages call it. Files it includes are beside `where`. */
+/* Parses the text of one file. `where` names it in messages; included files are relative to it. */
 MBA_MUST mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, size_t n);
 
 /* "key=value,key=xfactor"; a unit may stand behind the value. NULL is fine. A factor of what is counted rounds; l2
  * takes l2_half_reuse with it unless that is named too, in files as here. */
 MBA_MUST mba_status mba_gpu_set(mba_gpu *m, const char *changes);
 
-/* The machine as plans see it; `name` is lent from m. */
+/* The machine as launch plans see it; `name` points into m. */
 mba_machine mba_gpu_for_plans(const mba_gpu *m);
 
-const char *mba_gpu_name(int i); /* built-in machines; NULL behind the last */
+const char *mba_gpu_name(int i); /* built-in machine i; NULL past the last */
 
 #endif

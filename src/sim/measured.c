@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* measured.c -- see measured.h. */
+/* measured.c -- see measured.h: parses the table of measured times, and scores predictions against it. */
 #include "sim/measured.h"
 
 #include <math.h>
@@ -103,8 +103,10 @@ void mba_measured_destroy(mba_measured *d)
 
 /* ---- scores ---- */
 
+/* Correlation of log measured and log predicted time over the n predicted points of a set. */
 static double correlation(const mba_measured *d, mba_point_set set, int n)
 {
+    mba_assert(n > 0 && n <= d->n);
     double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
@@ -128,6 +130,7 @@ mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set)
     for (int i = 0; i < d->n; i++) {
         const mba_point *p = &d->point[i];
         if (p->set != set || p->source == MBA_POINT_TOTAL || !(p->predicted_ms > 0)) continue;
+        mba_assert(p->ms > 0 || set == MBA_POINT_UNCOUNTED);
         const double error = 100 * fabs(p->predicted_ms / p->ms - 1);
         if (!s.points || error > s.worst) {
             s.worst = error;
@@ -139,6 +142,7 @@ mba_error_stats mba_measured_score(const mba_measured *d, mba_point_set set)
     }
     if (s.points) {
         mba_sort(off, s.points);
+        mba_assert(off[s.points - 1] == s.worst);
         s.mape = sum / s.points;
         s.p90 = off[(9 * s.points + 9) / 10 - 1];
         s.roofline_mape = roof / s.points;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* measured.h -- times measured on a GPU, to judge the simulator by. tools/measured_points says what the columns are.
+/* measured.h -- times of operators and steps measured on a GPU, against which the simulator is validated.
+ * tools/measured_points makes the table and defines its columns.
  *
  *     mba_measured *d;
- *     MBA_TRY(mba_measured_load(&d, NULL));               // the set that comes with the program, or the path of
- * another for (int i = 0; i < d->n; i++) puts(d->point[i].subject); mba_measured_destroy(d);
+ *     MBA_TRY(mba_measured_load(&d, NULL));               // NULL: the built-in set; else a path
+ *     for (int i = 0; i < d->n; i++) puts(d->point[i].subject);
+ *     mba_measured_destroy(d);
  */
 #ifndef MBA_SIM_MEASURED_H
 #define MBA_SIM_MEASURED_H
@@ -20,11 +22,11 @@ typedef struct mba_point {
     mba_point_source source;
     char subject[96], operator[48], which[16];
     double nodes, ms;
-    double predicted_ms, roofline_ms; /* 0: nobody has said */
-    double floor_ms;                  /* of predicted_ms: by the limits of its launches alone */
-    int    limit;                     /* of its longest node */
-    double inputs_ms;                 /* of predicted_ms, of a whole step: what the host sends */
-    double dram_bytes;                /* of a whole step, predicted */
+    double predicted_ms, roofline_ms; /* 0: not predicted */
+    double floor_ms;                  /* part of predicted_ms: the largest bound of each launch */
+    int    limit;                     /* mba_sim_limit of its longest node */
+    double inputs_ms;                 /* part of predicted_ms of a whole step: copies from the host */
+    double dram_bytes;                /* predicted, of a whole step */
 } mba_point;
 
 typedef struct mba_measured {
@@ -36,7 +38,7 @@ MBA_MUST mba_status mba_measured_load(mba_measured **out, const char *path);
 MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes);
 void                mba_measured_destroy(mba_measured *d); /* NULL is fine */
 
-/* How far predictions of one set are off, in percent of the measured time. */
+/* Errors of the predictions of one set, in percent of the measured time. NaN: no point is predicted. */
 typedef struct mba_error_stats {
     int              points;
     double           mape, p90, worst, log_correlation, roofline_mape;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profiled.c -- see profiled.h. Reading sets and scoring predictions; binding is in profiled_apply.c. */
+/* profiled.c -- see profiled.h: parses tables of profiled kernels, derives error bands and scores predictions. */
 #include "sim/profiled.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static mba_status bad(const char *where, int line, const char *what, const char 
                     why);
 }
 
-/* "-" is a count that nobody took: NAN. */
+/* "-" stands for a counter that was not collected: NaN. */
 static bool take_number(const char **at, const char *end, double *out)
 {
     char cell[40], *stop;
@@ -35,7 +35,7 @@ static bool take_number(const char **at, const char *end, double *out)
     return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e15;
 }
 
-/* Tables made before fences were read do not have the last of the columns. */
+/* Number of counters per row: the last column, `behind`, is optional, and a comment line names it where it exists. */
 static int columns_of(const char *text, size_t bytes)
 {
     static const char last[] = "\tbehind\t";
@@ -103,7 +103,7 @@ static bool same_point(const mba_profiled_kernel *a, const mba_profiled_kernel *
            && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant) && !strcmp(a->phase, b->phase);
 }
 
-static void find_repeats(mba_profiled_set *d)
+static void mark_repeated(mba_profiled_set *d)
 {
     for (int i = 0; i < d->n; i++)
         for (int j = 0; j < i && !d->one[i].again; j++) d->one[i].again = same_point(&d->one[i], &d->one[j]);
@@ -123,7 +123,7 @@ mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const c
                       "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
                       "fix: tools/kernel_points",
                       where);
-    find_repeats(d);
+    mark_repeated(d);
     if (st == MBA_OK) *out = d;
     else mba_profiled_destroy(d);
     return st;
@@ -151,6 +151,7 @@ const char *const mba_sim_causes[MBA_SIM_LIMITERS] = { "memory", "tensor units",
 
 mba_sim_limiter mba_sim_limiter_of(int limit, double floor_us, double us)
 {
+    mba_assert(limit >= 0 && limit < MBA_LIMITS);
     if (!(floor_us > us / 2) || limit == MBA_LIMIT_LAUNCH) return MBA_SIM_LATENCY;
     return limit == MBA_P_MMA ? MBA_SIM_TENSOR : limit < MBA_PIPES ? MBA_SIM_VECTOR : MBA_SIM_MEMORY;
 }
@@ -162,7 +163,7 @@ mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
     *out = (mba_coverage){ 0 };
     for (int class = 0; class < MBA_SIM_LIMITERS; class ++) {
         int n = 0;
-        for (int pass = 0; pass < 2; pass++) { // fitted ones make the band, held-out ones are looked up in it
+        for (int pass = 0; pass < 2; pass++) { // fitted kernels make the band, held-out ones are tested against it
             for (int i = 0; i < d->n; i++) {
                 const mba_profiled_kernel *c = &d->one[i];
                 const double               times = c->us / c->bound_us;
@@ -179,6 +180,7 @@ mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
         out->held += out->of[class].held;
         out->inside += out->of[class].inside;
     }
+    mba_assert(out->inside <= out->held && out->held <= d->n);
     free(off);
     return MBA_OK;
 }
@@ -194,6 +196,7 @@ mba_error_stats mba_profiled_score(const mba_profiled_set *d, mba_point_set set,
         const mba_profiled_kernel *c = &d->one[i];
         const double               us = planned ? c->planned_us : c->bound_us;
         if (c->set != set || c->again || !(us > 0)) continue;
+        mba_assert(c->us > 0);
         const double a = log(c->us), b = log(us);
         off[s.points] = 100 * fabs(us / c->us - 1);
         sum += off[s.points++];
@@ -206,6 +209,7 @@ mba_error_stats mba_profiled_score(const mba_profiled_set *d, mba_point_set set,
     }
     if (s.points) {
         const double v = (xx - x * x / s.points) * (yy - y * y / s.points);
+        mba_assert(s.points <= d->n);
         mba_sort(off, s.points);
         s.mape = sum / s.points;
         s.p90 = off[(9 * s.points + 9) / 10 - 1];

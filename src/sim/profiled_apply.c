@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profiled_apply.c -- see profiled.h: the plan's order of work with the counted amounts. */
+/* profiled_apply.c -- see profiled.h: turns hardware counters into a mba_sim_kernel.
+ *
+ * apply_counters() does it in three steps: set_order keeps the operations of the plan, or rebuilds those of a library
+ * kernel; set_amounts scales work and bytes to the counters; set_waits sets the time that warps wait for each other
+ * (queueing.h) and for loads. A counter that was not collected is NaN and leaves the plan's value. */
 #include "sim/profiled.h"
 
 #include <math.h>
@@ -16,18 +20,20 @@ static bool is_library(const mba_sim_kernel *k)
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
 }
 
-/* Libraries say in a kernel's name what it is built for; products of whole groups of warps came with sm_90. */
-static int64_t products_of(const mba_profiled_kernel *c)
+/* mba_sim_kernel.mma_flops by the kernel's name, in which libraries state the architecture; sm_90 has products of warp
+ * groups. */
+static int64_t mma_rate_of(const mba_profiled_kernel *c)
 {
     enum { OF_GROUPS = 16, OF_WARPS = 116 };
     if (!(c->n[MBA_N_TENSOR] > 0)) return 0;
     return strstr(c->kernel, "sm90_") || strstr(c->kernel, "warpgroup") ? OF_GROUPS : OF_WARPS;
 }
 
-/* Work of a pipe in proportion to what the plan says; where it says nothing, to products, or to what is issued. A
- * library's plan knows of nothing but products. */
+/* Sets the work of a pipe to `wanted`, distributed over the mixes as the plan distributes it. If the plan has no work
+ * for that pipe, it is distributed as tensor work or issue slots are. Plans of library GEMMs have only tensor work. */
 static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
 {
+    mba_assert(pipe >= 0 && pipe < MBA_PIPES);
     const bool   library = !strcmp(k->name, "cublaslt_gemm");
     const int    by = k->total[pipe] > 0 && (!library || pipe == MBA_P_MMA) ? pipe
                       : k->total[MBA_P_MMA] > 0                             ? MBA_P_MMA
@@ -40,6 +46,7 @@ static void set_pipe(mba_sim_kernel *k, int pipe, double wanted)
     }
 }
 
+/* Scales the bytes of all read or write streams to `wanted` in total. */
 static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
 {
     double moved = 0;
@@ -56,22 +63,23 @@ static void set_bytes(mba_sim_kernel *k, bool writes, double wanted)
         if (k->stream[s].writes == writes) k->stream[s].unique *= wanted / moved;
 }
 
+/* Sets the hit rate of all read or write streams so that `dram` bytes reach DRAM. */
 static void set_hits(mba_sim_kernel *k, bool writes, double dram)
 {
     double moved = 0;
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) moved += k->stream[s].moved;
     if (isnan(dram) || !(moved > 0)) return;
+    mba_assert(dram >= 0);
     const double hit = dram < moved ? 1 - dram / moved : 0;
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].writes == writes) k->stream[s].hit = (int64_t)(256 * hit + 0.5);
 }
 
-/* Warps of a block go through what is issued one instruction after the other, in the cycles that the code's own stall
- * counts and barriers give a warp that is alone. */
+/* Sets the least time of every mix: each warp executes its instructions in sequence, `cycles` per instruction. */
 static void set_path(mba_sim_kernel *k, double cycles)
 {
-    const double busiest = k->busiest ? (double)k->busiest / 256 : 1; // whom the others wait for
+    const double busiest = k->busiest ? (double)k->busiest / 256 : 1; // warps wait for the busiest one at barriers
     for (int64_t r = 0, i = 0; i < k->nops; i++) {
         while (r + 1 < k->nroles && k->first[r + 1] <= i) r++;
         mba_sim_op *o = &k->op[i];
@@ -80,7 +88,7 @@ static void set_path(mba_sim_kernel *k, double cycles)
     }
 }
 
-/* Of a loop, on average over classes of blocks. */
+/* Trips of a loop, averaged over the classes of blocks, at least 1. */
 static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
 {
     double sum = 0, blocks = 0;
@@ -92,9 +100,10 @@ static double mean_trips(const mba_sim_kernel *k, const mba_sim_op *o)
     return sum > blocks ? sum / blocks : 1;
 }
 
-/* Of a block in the plan's order: how often a load is executed, or what is issued, by operations from `from` on. */
+/* Executions of operations of one kind in [from, to) per block, loops multiplied out; of mixes, their issue slots. */
 static double sum_over(const mba_sim_kernel *k, mba_sim_work work, int64_t from, int64_t to)
 {
+    mba_assert(from >= 0 && to <= k->nops);
     double sum = 0, times[MBA_SIM_LOOPS + 1] = { 1 };
     int    depth = 0;
     for (int64_t i = from; i < to; i++) {
@@ -113,7 +122,7 @@ static double issued_by(const mba_sim_kernel *k, int64_t role)
     return sum_over(k, MBA_OP_MIX, k->first[role], role + 1 < k->nroles ? k->first[role + 1] : k->nops);
 }
 
-/* Code that waits for loads less often than the plan loads has asked before: of loads in loops, one trip early. */
+/* Turns loads in loops into copies one trip ahead: code that waits less often than the plan loads prefetches. */
 static void load_early(mba_sim_kernel *k)
 {
     int depth = 0;
@@ -129,7 +138,7 @@ static void load_early(mba_sim_kernel *k)
     }
 }
 
-/* Loads are waited for one after the other, `times` of them; what is left of a whole wait passes as such. */
+/* Makes a load wait `times` times in sequence; the fractional rest is added as cycles. */
 static void wait_for(mba_sim_op *o, double times, double cycles)
 {
     const double whole = times < 1 ? 1 : floor(times);
@@ -144,16 +153,17 @@ static bool has(const mba_sim_kernel *k, mba_sim_work work)
     return false;
 }
 
-/* A warp waits for global loads `rounds` times: in the loop that lowering made, else at the loads of the plan, else (a
- * plan that has none) at its beginning, `cycles` each. Where what is copied is what was loaded (`copied`: copies were
- * counted and there were none), it has waited for the first of it once. */
+/* Distributes the waits for global loads: a warp waits `rounds` times, `cycles` each. They go into the loop that
+ * lowering added, else to the loads of the plan, else, without loads, to the start of a block. `copied`: the counters
+ * saw no asynchronous copies, so the plan's copies are plain loads and the first of their waits already counts. */
 static void set_rounds(mba_sim_kernel *k, double rounds, double cycles, bool copied)
 {
+    mba_assert(cycles >= 0 || isnan(cycles));
     const double loads = loads_of(k);
     if (isnan(rounds)) return;
     const int64_t whole = rounds < 1 ? 1 : (int64_t)rounds;
-    if (k->hidden > 1) {
-        const double part = (double)k->hidden / (double)whole;
+    if (k->implied_trips > 1) {
+        const double part = (double)k->implied_trips / (double)whole;
         for (int64_t i = 0; i < k->nops; i++) {
             mba_sim_op *o = &k->op[i];
             if (o->work == MBA_OP_LOOP) o->trips = whole;
@@ -162,7 +172,7 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles, bool cop
             for (int p = 0; p < MBA_PIPES; p++) o->n[p] = (uint64_t)((double)o->n[p] * part + 0.5);
             if (o->work == MBA_OP_LOAD) wait_for(o, rounds / (double)whole, cycles);
         }
-        k->hidden = whole;
+        k->implied_trips = whole;
     } else if (loads > 0) {
         const double each = rounds / loads;
         if (each < SELDOM) load_early(k);
@@ -175,26 +185,27 @@ static void set_rounds(mba_sim_kernel *k, double rounds, double cycles, bool cop
     }
 }
 
-/* Blocks that differ: the busiest sub-partition has executed more than its share of equal blocks would be. Where each
- * block has warps in all of them, that was one block of those that ran beside each other; where blocks are smaller, the
- * same warp of each. It took `among` cycles as often as a block comes after a block there; what it had in excess it did
- * when the others had left, at the pace of a block that is `alone`. */
+/* Cycles of the longest chain of blocks, or 0 if blocks are alike. The busiest sub-partition shows by how much: it
+ * executed more instructions than equal blocks would. If each block has warps in all four sub-partitions, the excess
+ * belongs to one of the blocks that ran together; if blocks are smaller, to the same warp of each. The chain takes
+ * `among` cycles per round of blocks; the excess runs when the others have ended, at the pace of a block `alone`. */
 static int64_t longest_of(const mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, double among,
                           double alone)
 {
     enum { PARTITIONS = 4 };
     static const double ALIKE = 1.1, MOST = 1e12;
-    const double        blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m),
+    const double        blocks = ceil(c->grid / m->v[MBA_GPU_sm]), resident = (double)mba_sim_resident(k, m),
                  beside = k->warps < PARTITIONS ? 1
-                          : blocks < places     ? blocks
-                                                : places;
+                          : blocks < resident   ? blocks
+                                                : resident;
+    mba_assert(resident > 0 && c->grid >= 1);
     const double share = ceil(blocks * (double)k->warps / PARTITIONS) * c->n[MBA_N_INST] / c->grid / (double)k->warps;
     const double excess = c->n[MBA_N_MOST] / share;
     if (isnan(excess) || isnan(among) || excess < ALIKE) return 0;
-    return (int64_t)fmin(MOST, among * ceil(blocks / places) + alone * (excess - 1) * beside);
+    return (int64_t)fmin(MOST, among * ceil(blocks / resident) + alone * (excess - 1) * beside);
 }
 
-/* What a block ends with when most of its warps have left. */
+/* Adds cycles at the end of a block, when most of its warps have ended. */
 static void set_tail(mba_sim_kernel *k, double cycles)
 {
     if (k->nops == MBA_SIM_OPS || k->nroles != 1 || k->op[k->nops - 1].work != MBA_OP_EXIT) return;
@@ -203,7 +214,7 @@ static void set_tail(mba_sim_kernel *k, double cycles)
     k->nops++;
 }
 
-/* A fence waits until all that was stored is in L2; what stands behind it comes then. */
+/* Makes every store wait until it is in L2, as a fence does, and adds the cycles behind the fence. */
 static void wait_for_stores(mba_sim_kernel *k, double cycles)
 {
     for (int64_t i = 0; i < k->nops; i++)
@@ -211,12 +222,13 @@ static void wait_for_stores(mba_sim_kernel *k, double cycles)
     set_tail(k, cycles);
 }
 
-/* A library's kernel that is no product of persistent blocks: blocks as they were launched, loads a few stages ahead.
- */
+/* Builds a kernel without a plan: blocks as they were launched, a loop with a copy STAGES - 1 trips ahead and a mix,
+ * then a store. The amounts are weights that set_amounts replaces. */
 static void rebuild(mba_sim_kernel *k, const mba_profiled_kernel *c)
 {
     enum { STAGES = 3, BYTES_A_THREAD = 64, BYTES_LEAST = 4096 };
-    const double in = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // absent counts: none
+    mba_assert(c->grid >= 1 && c->block >= 1);
+    const double in = fmax(0, fmax(32 * c->n[MBA_N_L2_RD], c->n[MBA_N_DRAM_RD])) / c->grid, // NaN counts as 0
         out = fmax(0, fmax(32 * c->n[MBA_N_L2_WR], c->n[MBA_N_DRAM_WR])) / c->grid;
     const double held = fmax(BYTES_LEAST, BYTES_A_THREAD * c->block),
                  stage = c->smem_bytes > 16384 ? c->smem_bytes / STAGES : held;
@@ -228,8 +240,8 @@ static void rebuild(mba_sim_kernel *k, const mba_profiled_kernel *c)
     k->first[0] = 0;
     k->role_warps[0] = k->warps;
     k->nclasses = 0;
-    k->piece = 0;
-    k->hidden = 1;
+    k->tile_share = 0;
+    k->implied_trips = 1;
     k->depth = STAGES;
     k->nstreams = 2;
     k->stream[0] = (mba_sim_stream){ .operand = -1 };
@@ -243,18 +255,18 @@ static void rebuild(mba_sim_kernel *k, const mba_profiled_kernel *c)
     k->op[2].ahead = STAGES - 1;
     k->op[2].bytes = (uint64_t)(in / (double)k->op[1].trips) + 1;
     k->op[3].work = MBA_OP_MIX;
-    k->op[3].n[MBA_P_ALU] = 1 << 20; // weights: the counts replace them
+    k->op[3].n[MBA_P_ALU] = 1 << 20; // a weight
     if (c->n[MBA_N_TENSOR] > 0) k->op[3].n[MBA_P_MMA] = 1 << 20;
     k->op[4].work = MBA_OP_END;
     k->op[5].work = MBA_OP_STORE;
     k->op[5].stream = 1;
     k->op[5].bytes = (uint64_t)out + 1;
     k->op[6].work = MBA_OP_EXIT;
-    if (k->mma_flops == 16) k->mma_flops = products_of(c);
+    if (k->mma_flops == 16) k->mma_flops = mma_rate_of(c);
 }
 
-/* Plans say roughly how two roles share the work; without products in one of them nothing speaks for other than equal
- * warps (the busiest sub-partition's instructions of kernels with a block on an SM say so). */
+/* Distributes the work of two roles in proportion to their warps if there is no tensor work: plans state the division
+ * only roughly, and the instructions of the busiest sub-partition show equal warps. */
 static void level_roles(mba_sim_kernel *k)
 {
     double of[MBA_SIM_ROLES] = { 0 }, all = 0, warps = 0;
@@ -272,19 +284,19 @@ static void level_roles(mba_sim_kernel *k)
     }
 }
 
-/* Of loads, how many find in L1 what they ask for. */
+/* L1 hit rate of global loads. */
 static double in_l1(const mba_profiled_kernel *c)
 {
     const double asked = c->n[MBA_N_L1_LD], passed = c->n[MBA_N_L2_RD];
     return asked > passed ? 1 - passed / asked : 0;
 }
 
-/* Bytes that come from DRAM and are data: code and constants are read with them. */
+/* DRAM reads without those of code and constants. */
 static double data_read(const mba_profiled_kernel *c)
 {
     enum { CONSTANTS = 4096, INSTRUCTION = 16 };
     const double code = CONSTANTS + (c->n[MBA_N_CODE] > 0 ? INSTRUCTION * c->n[MBA_N_CODE] : 0);
-    return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // an absent count stays one
+    return c->n[MBA_N_DRAM_RD] < code ? 0 : c->n[MBA_N_DRAM_RD] - code; // NaN stays NaN
 }
 
 /* Who reads anything that has left L2 waits longer once. What stands for the code of kernels whose SASS is not known
@@ -296,16 +308,16 @@ static double first_far(const mba_profiled_kernel *c, const mba_gpu *m)
     return far > 0 ? m->v[MBA_GPU_first_miss] * far / (far + 1024 * m->v[MBA_GPU_first_miss_kb]) : 0;
 }
 
-/* Of a load that a warp waits for: four lines, one of which may be in DRAM. */
+/* Mean latency in cycles of a load that a warp waits for: it spans four lines, and one L2 miss is enough. */
 static double latency_of(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double read = 32 * c->n[MBA_N_L2_RD], far = data_read(c), hit = far < read ? 1 - far / read : 0;
     return m->v[MBA_GPU_l2_lat] + (m->v[MBA_GPU_hbm_lat] - m->v[MBA_GPU_l2_lat]) * (1 - hit * hit * hit * hit);
 }
 
-/* Where copies were counted and there were none, what a kernel reads it waits for: as often as its code does, a part
- * each time. Kernels that multiply may copy by units that are not counted; of code that nobody has read nobody knows
- * how often it waits. */
+/* Turns the copies of rebuild() into loads that a warp waits for, as often as its code does, if the counters saw no
+ * asynchronous copies. Not for kernels with tensor work, which may copy by TMA, which is not counted; and not without
+ * SASS, which says how often the code waits. */
 static void load_as_it_waits(mba_sim_kernel *k, const mba_profiled_kernel *c)
 {
     const double rounds = floor(c->n[MBA_N_GLOBAL_LD] * c->n[MBA_N_WAITS] / c->grid / (double)k->warps
@@ -318,9 +330,10 @@ static void load_as_it_waits(mba_sim_kernel *k, const mba_profiled_kernel *c)
     k->op[2].bytes = (uint64_t)(bytes / (double)k->op[1].trips) + 1;
 }
 
-/* A library's product as it was launched: its steps dealt to as many blocks. */
+/* Gives a library GEMM the number of blocks of its launch and divides the steps among them. */
 static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
 {
+    mba_assert(blocks > 0);
     const double part = (double)k->grid / (double)blocks;
     for (int64_t i = 0; i < k->nops; i++)
         if (k->op[i].work == MBA_OP_LOOP && k->op[i].trips > 0)
@@ -328,7 +341,7 @@ static void deal_blocks(mba_sim_kernel *k, int64_t blocks)
     k->grid = blocks;
 }
 
-/* A plan may say nothing but what is loaded; what was counted is done behind the last load. */
+/* Adds a mix behind the last load of a plan that has no arithmetic, to take the counted instructions. */
 static void give_work(mba_sim_kernel *k)
 {
     int64_t at = k->nops - 1;
@@ -337,10 +350,11 @@ static void give_work(mba_sim_kernel *k)
         if (k->op[i].work == MBA_OP_LOAD || k->op[i].work == MBA_OP_ASYNC) at = i + 1;
     for (int64_t i = k->nops++; i > at; i--) k->op[i] = k->op[i - 1];
     k->op[at] = (mba_sim_op){ .work = MBA_OP_MIX, .stream = -1, .ring = -1, .parts = 1 };
-    k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: the counts replace it
+    mba_assert(k->nops <= MBA_SIM_OPS);
+    k->op[at].n[MBA_P_ALU] = 1 << 20; // a weight: set_amounts replaces it
 }
 
-/* What is done, in which order: the plan's, or that of a library's kernel as it was launched. */
+/* Sets the order of work: that of the plan, or of a library kernel by its name and launch geometry. */
 static mba_status set_order(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     mba_vendor_gemm_tile tile;
@@ -358,10 +372,9 @@ static mba_status set_order(mba_sim_kernel *k, const mba_profiled_kernel *c, con
     return mba_sim_finish(k, m);
 }
 
-/* Of the sectors it writes, those it writes only a part of: ends of runs of bytes, and short runs are what comes alone
- * of a line. Where a plan says how many bytes are stored: what is missing of whole sectors, half of one each. Else what
- * requests have beyond the sectors that 32 lanes of 16 bytes can fill; kernels that multiply may copy from shared
- * memory besides, which is no request. */
+/* The share, 0 to 1, of written sectors that are written only in part, at the ends of runs of bytes. With a plan: bytes
+ * that it stores against sectors counted, half a sector missing each. Else: sectors per store request beyond the 16
+ * that 32 lanes of 16 bytes fill. Not for kernels with tensor work, which may store by TMA without a request. */
 static double partly_written(const mba_sim_kernel *k, const mba_profiled_kernel *c, bool planned)
 {
     enum { SECTOR = 32, FULL = 16, LANES = 32 };
@@ -384,21 +397,22 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, const m
     set_pipe(k, MBA_P_ALU, LANES * n[MBA_N_ALU]);
     set_pipe(k, MBA_P_XU, LANES * n[MBA_N_XU]);
     set_pipe(k, MBA_P_FMA, LANES * fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]));
-    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed halves are multiply-adds of the same pipe
-    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // tensor cores' reads are among them
+    if (!isnan(n[MBA_N_FMA])) set_pipe(k, MBA_P_H2, 0);      // packed half operations are counted in the FMA pipe
+    set_pipe(k, MBA_P_SMEM, WAVEFRONT * n[MBA_N_SHARED_WF]); // includes the reads of tensor cores
     set_pipe(k, MBA_P_ISSUE, LANES * n[MBA_N_INST]);
     if (n[MBA_N_TENSOR] > 0) set_pipe(k, MBA_P_MMA, n[MBA_N_TENSOR]); // last: others go by it
-    k->partly = 0;
+    k->partial_stores = 0;
     if (stored > 0) // sums in L2 are no parts of sectors: their cost has its own constant
-        k->partly = (int64_t)(256 * m->v[MBA_GPU_l2_alone] * partly_written(k, c, planned) * SECTOR * n[MBA_N_L2_WR]
-                                  / stored
-                              + 0.5);
+        k->partial_stores = (int64_t)(256 * m->v[MBA_GPU_l2_alone] * partly_written(k, c, planned) * SECTOR
+                                          * n[MBA_N_L2_WR] / stored
+                                      + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
 }
 
-/* How long warps take for it, among others and waiting for loads; what a launch begins and a block ends with. */
+/* Sets the times: of instructions among the other warps, of waits for loads, of the start of the launch and of the end
+ * of blocks. */
 static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *n = c->n, warps = c->grid * ceil(c->block / 32), each = n[MBA_N_INST] / warps,
@@ -410,12 +424,12 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
                  once = rounds > 0 && rounds < 1 ? (1 - rounds) * latency_of(c, m) / each : 0,
                  away = waiting + once
                         + (c->grid > (double)mba_sim_resident(k, m) * m->v[MBA_GPU_sm] ? start / each : 0),
-                 // Who waits for the busiest at a barrier is in nobody's way.
+                 // A warp that waits for the busiest one at a barrier does not compete for units.
         working = mba_sim_blocks_per_sm_mean(k, c, m) / (k->busiest ? (double)k->busiest / 256 : 1),
                  path = isnan(n[MBA_N_PATH]) ? NAN : mba_sim_queueing_cycles(k, c, m, working, alone, away),
                  lone = isnan(path) ? m->v[MBA_GPU_path_vector] : mba_sim_queueing_cycles(k, c, m, 1, alone, waiting),
                  tail = n[MBA_N_TAIL] + n[MBA_N_TAIL_WAITS] * latency_of(c, m),
-                 moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // absent counts: none
+                 moved = 32 * (fmax(0, n[MBA_N_L2_RD]) + fmax(0, n[MBA_N_L2_WR])); // NaN counts as 0
     set_path(k, path);
     for (int64_t i = 0; i < k->nops; i++) // what stands for code that plans do not count is counted now
         if (k->op[i].work == MBA_OP_DELAY) k->op[i].parts = is_library(k) ? (int64_t)m->v[MBA_GPU_library_start] : 1;
@@ -429,7 +443,7 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
         set_tail(k, m->v[MBA_GPU_tail_taken] * fmin(each * (double)k->warps, tail));
 }
 
-static void bind(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
+static void apply_counters(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
 {
     const mba_sim_kernel was = *k;
     mba_status           st = set_order(k, c, m);
@@ -437,18 +451,22 @@ static void bind(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu 
         set_amounts(k, c, m, planned);
         set_waits(k, c, m);
         k->counted = 1;
-        k->products = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
+        k->uses_tensor = c->n[MBA_N_TENSOR] > 0 || c->n[MBA_N_PRODUCTS] > 0;
         st = mba_sim_finish(k, m);
     }
-    if (st != MBA_OK) { // counts that no kernel of this machine can have: the plan alone
+    if (st != MBA_OK) { // counters that no kernel of this machine can have: keep the plan
         *k = was;
         return;
     }
     set_hits(k, false, data_read(c));
+    mba_assert(k->evicts >= 0);
     set_hits(k, true, c->n[MBA_N_DRAM_WR] - (double)k->evicts);
 }
 
-void mba_profiled_apply(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m) { bind(k, c, m, true); }
+void mba_profiled_apply(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
+{
+    apply_counters(k, c, m, true);
+}
 
 bool mba_profiled_complete(const mba_profiled_kernel *c)
 {
@@ -470,7 +488,7 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
                         c->kernel);
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
-    k->mma_flops = products_of(c);
+    k->mma_flops = mma_rate_of(c);
     k->regs = (int64_t)c->regs;
     k->smem_bytes = (int64_t)c->smem_bytes;
     const bool products = c->n[MBA_N_TENSOR] > 0;
@@ -480,6 +498,6 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
     rebuild(k, &all);
     load_as_it_waits(k, &all);
     MBA_TRY(mba_sim_finish(k, m));
-    bind(k, &all, m, false);
+    apply_counters(k, &all, m, false);
     return MBA_OK;
 }

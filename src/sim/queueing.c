@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* queueing.c -- see queueing.h. */
+/* queueing.c -- see queueing.h: service demands per instruction, one step of mean value analysis, and the exception
+ * for kernels with tensor work, whose blocks run in step. */
 #include "sim/queueing.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* What warps of a sub-partition queue for: its scheduler and pipes, and with those of the other three the SM's shared
- * memory and its share of L2 and DRAM. */
+/* Stations of the network. Up to MMA each sub-partition has its own; from SHARED on all four share that of the SM (L2,
+ * DRAM: the share of the SM). ASKING: the instruction queue of loads and stores. */
 enum { ISSUE, ALU, FMA, XU, MMA, SHARED, ASKING, L2, DRAM, STATIONS, PARTITIONS = 4 };
 
-/* Cycles that an instruction takes of each, on average. */
+/* Mean service demand of one instruction at each station, in cycles. */
 static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     // Half of the FMA units multiply whole numbers (vendor's documents).
     static const double LANES = 32, WAVEFRONT = 128, SECTOR = 32, HALF = 2;
     const double       *n = c->n, *v = m->v, mma = v[MBA_GPU_mma16] * (k->mma_flops > 100 ? v[MBA_GPU_mma_sync] : 1),
                  active = c->grid < v[MBA_GPU_sm] ? c->grid : v[MBA_GPU_sm],
-                 // Where nobody counted all of them: those of shared memory, copies among them, and what is stored.
+                 // Without that counter: wavefronts of shared memory, copies included, and of stores.
         fronts = isnan(n[MBA_N_LSU_WF]) ? n[MBA_N_SHARED_WF] + n[MBA_N_L2_WR] * SECTOR / WAVEFRONT : n[MBA_N_LSU_WF],
-                 longer = 1 + (double)k->partly / 256, // sectors that come alone of their line
-        chip = v[MBA_GPU_clk] * active;                // cycles of an SM for a byte at a GB/s of the chip
+                 longer = 1 + (double)k->partial_stores / 256, // sectors that are alone in their line
+        chip = v[MBA_GPU_clk] * active;                        // cycles of an SM for a byte at a GB/s of the chip
     each[ISSUE] = n[MBA_N_INST] * LANES / v[MBA_GPU_issue];
     each[ALU] = n[MBA_N_ALU] * LANES / v[MBA_GPU_alu];
     each[FMA] = fmax(n[MBA_N_FMA], HALF * n[MBA_N_HEAVY]) * LANES / v[MBA_GPU_fma];
@@ -29,15 +30,16 @@ static void demands_of(double each[STATIONS], const mba_sim_kernel *k, const mba
     each[ASKING] = n[MBA_N_LSU] * LANES / v[MBA_GPU_lsu];
     each[L2] = SECTOR * (n[MBA_N_L2_RD] / v[MBA_GPU_l2_rd] + n[MBA_N_L2_WR] * longer / v[MBA_GPU_l2_wr]) * chip;
     each[DRAM] = (n[MBA_N_DRAM_RD] + n[MBA_N_DRAM_WR]) / (v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]) * chip;
-    for (int s = 0; s < STATIONS; s++) { // counts that nobody took: nothing
+    mba_assert(n[MBA_N_INST] > 0 && active > 0);
+    for (int s = 0; s < STATIONS; s++) { // a counter that was not collected adds no demand
         each[s] *= (s < SHARED ? PARTITIONS : 1) / n[MBA_N_INST];
         if (!(each[s] > 0)) each[s] = 0;
     }
 }
 
-/* One more warp, w in all: how long it waits at each station, by what it finds there (mean value analysis; service
- * takes a constant time, so that who is being served is half done). `alone`: cycles of an instruction when nobody is in
- * the way, service included; pipes serve a warp at once. */
+/* One step of mean value analysis: adds a warp, w in total. It waits at each station for the mean queue of w - 1 warps.
+ * Service is deterministic, so the customer in service is half done. `alone`: cycles of an instruction without other
+ * warps, service included. */
 static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[STATIONS], const double *each, double w,
                      double alone)
 {
@@ -46,7 +48,7 @@ static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[
         wait[s] = each[s] * (s < SHARED ? 1 : PARTITIONS) * (queue[s] - used[s] / 2);
         all += wait[s];
     }
-    for (int s = 0; s < STATIONS; s++) { // nobody serves more than all the time
+    for (int s = 0; s < STATIONS; s++) { // no station is more than fully used
         const double least = w * each[s] * (s < SHARED ? 1 : PARTITIONS);
         if (least <= all) continue;
         wait[s] += least - all;
@@ -55,12 +57,13 @@ static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[
     for (int s = 0; s < STATIONS; s++) {
         queue[s] = w * (each[s] + wait[s]) / all;
         used[s] = w * each[s] / all;
+        mba_debug_assert(!(queue[s] < 0) && !(used[s] < 0)); // NaN where a counter is missing
     }
 }
 
-/* Blocks that multiply start together and keep in step: they find each other at the same units at the same time. A
- * block that waits for loads, or is starting, is in nobody's way. Roles that multiply nothing hand over by rings, and
- * are not in step with each other. */
+/* Cycles per instruction of kernels with tensor work. Their blocks start together and stay in step, so they meet at the
+ * same units at the same time. A block that waits for loads or is starting does not compete. Roles of kernels whose
+ * plan has no tensor work synchronise by rings and are not in step with each other. */
 static double beside_others(const mba_sim_kernel *k, const mba_profiled_kernel *c, double path, double together,
                             double waiting)
 {
@@ -75,8 +78,9 @@ static double beside_others(const mba_sim_kernel *k, const mba_profiled_kernel *
 
 double mba_sim_blocks_per_sm_mean(const mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
-    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), places = (double)mba_sim_resident(k, m);
-    return blocks / ceil(blocks / places); // the last round is no fuller
+    const double blocks = ceil(c->grid / m->v[MBA_GPU_sm]), resident = (double)mba_sim_resident(k, m);
+    mba_assert(blocks > 0 && resident > 0);
+    return blocks / ceil(blocks / resident); // rounds are equally full
 }
 
 double mba_sim_queueing_cycles(const mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, double together,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rates.c -- see rates.h. */
+/* rates.c -- see rates.h: converts the numbers of a machine file to the integer rates of the engine. */
 #include "sim/rates.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static double moved_bytes(const mba_sim_kernel *k, bool writes)
     return sum;
 }
 
-/* Bytes per second that a mix of reads and writes reaches: by straight lines between reads, copies and writes. */
+/* DRAM bytes per second of a mix of reads and writes: linear between pure reads, a copy and pure writes. */
 static double dram_rate(const mba_sim_kernel *k, const mba_gpu *m)
 {
     const double r = dram_bytes(k, false), w = dram_bytes(k, true), f = r + w > 0 ? w / (r + w) : 0;
@@ -67,15 +67,15 @@ double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, do
     return clk + (least - clk) * busy - fall * over * lasts * full;
 }
 
-/* L2 looks up a line for every request: sectors that come alone take longer than those of a whole line. */
+/* L2 looks up one line per request, so sectors that are stored alone take longer than those of a full line. */
 static double l2_write_rate(const mba_sim_kernel *k, const mba_gpu *m)
 {
-    return m->v[MBA_GPU_l2_wr] * 1e9 / (1 + (double)k->partly / 256);
+    return m->v[MBA_GPU_l2_wr] * 1e9 / (1 + (double)k->partial_stores / 256);
 }
 
-/* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share)
 {
+    mba_assert(clk > 0 && active >= 1 && share > 0 && share <= 1);
     const double *v = m->v, per_clk = share / (clk * 1e9);
     const double  lanes[MBA_PIPES] = { v[MBA_GPU_fma], v[MBA_GPU_alu],     v[MBA_GPU_xu],   v[MBA_GPU_half2],
                                        mma_rate(k, m), v[MBA_GPU_smem_bw], v[MBA_GPU_issue] };
@@ -116,6 +116,7 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
     r.l2r_full = per_unit(v[MBA_GPU_l2_rd] / clk);
     r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
     r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
+    mba_assert(r.blocks > 0 && r.blocks * (int64_t)active >= k->grid);
     return r;
 }
 
@@ -143,6 +144,7 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     out->bound[MBA_LIMIT_HBM] = out->dram_read > 0 || out->dram_write > 0
                                     ? (out->dram_read + out->dram_write) / dram_rate(k, m)
                                     : 0;
+    mba_assert(out->blocks > 0 && out->resident > 0);
     const double rounds = ceil((double)out->blocks / (double)out->resident);
     out->bound[MBA_LIMIT_LAUNCH] =
         rounds * (v[MBA_GPU_block_start] + v[MBA_GPU_block_start_warp] * (double)k->warps + v[MBA_GPU_block_exit]) / hz;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rates.h -- what a machine gives a kernel: rates of servers, costs in ticks, the clock, and bounds nothing can beat.
- * Of the engine alone. */
+/* rates.h -- a machine as one kernel sees it: rates of the servers, latencies in ticks, the clock, and lower bounds of
+ * the time per resource. Internal to the engine (engine.c, fidelity.c). */
 #ifndef MBA_SIM_RATES_H
 #define MBA_SIM_RATES_H
 
@@ -9,7 +9,7 @@
 typedef int64_t tick;                /* 1/256 of a cycle */
 enum { TICKS = 256, FRACTION = 20 }; /* bits behind the point of a rate */
 
-/* Ticks per unit, in whole 2^-20. */
+/* Rates are in ticks per unit (lane operation, FLOP, byte, block), as whole multiples of 2^-20. */
 typedef struct rates {
     uint64_t pipe[MBA_PIPES], rd, wr, l2r, l2w, l2r_both, l2w_both, hbm, dispatch;
     uint64_t l2r_full, hbm_full; /* of the whole chip: how fast bytes of one request follow each other */
@@ -18,18 +18,19 @@ typedef struct rates {
     tick     lat_alu, lat_xu, lat_smem, lat_mma; /* of a warp that waits for itself, by what it executes */
     double   profiled_issue, profiled_xu, profiled_smem, profiled_mma; /* cycles each, of counted kernels */
     uint64_t async_bytes;
-    uint64_t evicts;      /* bytes that leave L2 for 256 that come in */
-    double   clk, active; /* GHz; SMs that work */
+    uint64_t evicts;      /* bytes evicted from L2 per 256 bytes filled */
+    double   clk, active; /* GHz; SMs that have blocks */
     int64_t  blocks;      /* of the busiest SM */
 } rates;
 
-/* `share`: of the chip's L2, DRAM and dispatcher, for one server of a folded chip. */
+/* `share`: of the chip's L2, DRAM and dispatcher that the simulated SMs own; 1 if all SMs are simulated. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share);
 
-/* GHz, by how busy tensor units are, for how long, and (of 1; 0: as busy) in the step around. */
+/* The clock in GHz, by the utilisation of tensor units, the time it lasts, and `load`, the tensor utilisation of the
+ * step around it (0 to 1; 0: unknown). */
 double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load);
 
-/* Fills bytes, bounds and limit of a result. */
+/* Sets bytes, bounds and limit of a result; its `blocks` and `resident` must be set. */
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk);
 
 #endif

@@ -22,7 +22,7 @@ static void move(mba_sim_kernel *k, mba_sim_work work, int stream, uint64_t byte
 }
 
 /* As a product of a library is lowered: one role copies tiles, the other works with them and stores a little of each.
- * Vector units, not tensor units: the tiers have clocks of their own for those. */
+ * Vector units, not tensor units: fidelities have clocks of their own for those. */
 static mba_sim_kernel product(const mba_gpu *m, int64_t trips)
 {
     mba_sim_kernel k = { .name = "product",

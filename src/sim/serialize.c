@@ -28,10 +28,11 @@ bool mba_sim_kernel_write(char *text, size_t space, const mba_sim_kernel *k)
 {
     const double head[] = { (double)k->grid,       (double)k->threads, (double)k->warps,     (double)k->regs,
                             (double)k->smem_bytes, (double)k->nroles,  (double)k->nops,      (double)k->nclasses,
-                            (double)k->nstreams,   (double)k->depth,   (double)k->mma_flops, (double)k->hidden,
-                            (double)k->resets,     (double)k->fetch,   (double)k->evicts,    k->piece };
-    const int    n = snprintf(text, space, "%s", k->name);
-    text_end     t = { text + n, space - (size_t)n, n > 0 && (size_t)n < space };
+                            (double)k->nstreams,   (double)k->depth,   (double)k->mma_flops, (double)k->implied_trips,
+                            (double)k->resets,     (double)k->fetch,   (double)k->evicts,    k->tile_share };
+    mba_assert(k->nops <= MBA_SIM_OPS && k->nstreams <= MBA_SIM_STREAMS && k->nclasses <= MBA_SIM_CLASSES);
+    const int n = snprintf(text, space, "%s", k->name);
+    text_end  t = { text + n, space - (size_t)n, n > 0 && (size_t)n < space };
     if (!t.fits || strchr(k->name, ' ')) return false;
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) put(&t, head[i]);
     for (int64_t i = 0; i < k->nroles; i++) put(&t, (double)k->first[i]), put(&t, (double)k->role_warps[i]);
@@ -49,10 +50,11 @@ bool mba_sim_kernel_write(char *text, size_t space, const mba_sim_kernel *k)
     return t.fits;
 }
 
-/* The next number, within limits; else `bad` stays set. */
+/* The next number; sets `bad` if there is none within [least, most]. */
 static double take(const char **at, double least, double most, bool *bad)
 {
-    char        *end;
+    char *end;
+
     const double x = strtod(*at, &end);
     if (end == *at || !isfinite(x) || x < least || x > most) *bad = true;
     *at = end;
@@ -94,11 +96,11 @@ mba_status mba_sim_kernel_parse(mba_sim_kernel *k, const char *text, const mba_g
     k->nstreams = (int64_t)take(&at, 0, MBA_SIM_STREAMS, &bad);
     k->depth = (int64_t)take(&at, 0, MBA_SIM_STAGES, &bad);
     k->mma_flops = (int64_t)take(&at, 0, 200, &bad);
-    k->hidden = (int64_t)take(&at, 0, MOST, &bad);
+    k->implied_trips = (int64_t)take(&at, 0, MOST, &bad);
     k->resets = (int64_t)take(&at, 0, 1, &bad);
     k->fetch = (int64_t)take(&at, 0, MOST, &bad);
     k->evicts = (int64_t)take(&at, 0, MOST, &bad);
-    k->piece = take(&at, 0, 1, &bad);
+    k->tile_share = take(&at, 0, 1, &bad);
     for (int64_t i = 0; i < k->nroles && !bad; i++) {
         k->first[i] = (int64_t)take(&at, i ? (double)k->first[i - 1] + 1 : 0, (double)k->nops - 1, &bad);
         k->role_warps[i] = (int64_t)take(&at, 1, 32, &bad);

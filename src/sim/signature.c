@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* signature.c -- see signature.h. */
+/* signature.c -- see signature.h: parses the table of signatures, and makes a mba_sim_kernel from one. */
 #include "sim/signature.h"
 
 #include <math.h>
@@ -88,7 +88,7 @@ void mba_signatures_free(mba_signatures *s)
     *s = (mba_signatures){ 0 };
 }
 
-/* ---- a kernel of it ---- */
+/* ---- the kernel of a signature ---- */
 
 static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 {
@@ -97,7 +97,11 @@ static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
     return o;
 }
 
-static uint64_t each(double all, double parts) { return (uint64_t)(all / parts + 0.5); }
+static uint64_t each(double all, double parts)
+{
+    mba_debug_assert(all >= 0 && parts > 0);
+    return (uint64_t)(all / parts + 0.5);
+}
 
 mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const mba_gpu *m)
 {
@@ -134,12 +138,13 @@ mba_status mba_signature_kernel(mba_sim_kernel *k, const mba_signature *s, const
     o->n[MBA_P_ALU] = each(s->alu * 1e9, parts);
     o->n[MBA_P_XU] = each(s->xu * 1e9, parts);
     o->n[MBA_P_MMA] = each(s->tensor * 1e9, parts);
-    const double loaded = k->depth > 1 ? 0 : read; // loads pass there too; copies are counted, but nobody reads them
+    const double loaded = k->depth > 1 ? 0 : read; // the L1 counter includes loads, which the LOAD operation charges
     o->n[MBA_P_SMEM] = each(s->l1_gb * 1e9 > loaded ? s->l1_gb * 1e9 - loaded : 0, parts);
     o = add_op(k, MBA_OP_STORE);
     o->stream = 1;
     o->bytes = each(written, parts) + 1;
     add_op(k, MBA_OP_END);
     add_op(k, MBA_OP_EXIT);
+    mba_assert(k->nops <= MBA_SIM_OPS && trips >= 1);
     return mba_sim_finish(k, m);
 }

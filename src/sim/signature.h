@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* signature.h -- kernels that we know only by counters: launch geometry, bytes and counts, never a time or a rate.
+/* signature.h -- kernels of other programs, known only by a few counters: launch geometry, bytes and operations, never
+ * a time or a rate. The coarsest of the three inputs of the simulator (plans, profiled.h, this).
  *
  *     mba_signatures s;
  *     MBA_TRY(mba_signatures_load(&s, "src/sim/data/peers_signatures.tsv"));
  *     MBA_TRY(mba_signature_kernel(&kernel, &s.one[0], &gpu));     // then mba_sim_run
  *     mba_signatures_free(&s);
  *
- * What a signature does not say is assumed: loads and work alternate in even trips, as many as 32 bytes a thread in
- * flight make; blocks with more than 16 KB of shared memory copy two trips ahead; a third of the DRAM bytes are
- * written. Predictions are graded C. */
+ * The rest is assumed: loads and work alternate in equal trips of 32 bytes per thread; blocks with more than 16 KB of
+ * shared memory copy two trips ahead; a third of the DRAM bytes are written. Predictions are graded C. */
 #ifndef MBA_SIM_SIGNATURE_H
 #define MBA_SIM_SIGNATURE_H
 

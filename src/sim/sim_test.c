@@ -102,10 +102,10 @@ static mba_sim_kernel random_kernel(const mba_gpu *m)
     return k;
 }
 
-static double time_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier)
+static double time_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity fidelity)
 {
     mba_sim_result r;
-    assert_ok(mba_sim_run(&r, k, m, tier));
+    assert_ok(mba_sim_run(&r, k, m, fidelity));
     return r.seconds;
 }
 
@@ -340,8 +340,7 @@ static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resid
                            .depth = 1,
                            .nstreams = 2,
                            .regs = 16,
-                           // dummy shared memory holds two blocks on an SM
-                           .smem_bytes = 116000 / w->blocks * 2 - 3000 };
+                           .smem_bytes = 116000 / w->blocks * 2 - 3000 }; // dummy shared memory holds two blocks on an SM
     k.role_warps[0] = k.warps;
     for (int s = 0; s < 2; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s, .hit = resident ? 256 : 0 };
     for (int i = 0; i < loads[kind]; i++) {

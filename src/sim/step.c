@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* step.c -- see step.h. */
+/* step.c -- see step.h: a cache of simulated kernels, one pass over the launches of a program, and the sums over it.
+ *
+ * A pass lowers each launch, asks the L2 model for its hits, and looks the kernel up in the cache; new kernels run in
+ * parallel afterwards. If the tensor load of the step is not given, a first pass finds it and a second one uses it. */
 #include "sim/step.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 #include "core/lookup.h"
 #include "sim/l2_model.h"
 
-/* ---- what has been simulated, by what makes a kernel and a machine alike ---- */
+/* ---- the cache of results, keyed by a hash of the kernel and of the machine numbers that it depends on ---- */
 
 typedef struct key {
     uint64_t a, b;
@@ -41,7 +44,7 @@ void mba_sim_destroy(mba_sim *s)
     free(s);
 }
 
-/* By words of 8 bytes: what is hashed is made of them. */
+/* Hashes 8 bytes at a time: all hashed structs consist of 8-byte words without padding. */
 static void mix_in(key *h, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
@@ -56,8 +59,8 @@ static void mix_in(key *h, const void *bytes, size_t n)
     }
 }
 
-/* Numbers of a machine that this kernel cannot notice; a sweep over them does not simulate it again. */
-static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copies)
+/* True if the time of this kernel can depend on a number of the machine; a sweep over the others hits the cache. */
+static bool depends_on(const mba_sim_kernel *k, int number, bool misses, bool copies)
 {
     static const struct {
         int number, pipe;
@@ -75,10 +78,11 @@ static bool notices(const mba_sim_kernel *k, int number, bool misses, bool copie
            && number != MBA_GPU_gap_graph && number != MBA_GPU_gap_reset && number != MBA_GPU_h2d;
 }
 
-static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity tier)
+static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity fidelity)
 {
     key h = { 0xcbf29ce484222325u, 0x84222325cbf29ce4u };
-    mix_in(&h, &(int64_t){ tier }, sizeof(int64_t));
+    mba_assert(k->nops > 0 && k->nops <= MBA_SIM_OPS && k->nstreams <= MBA_SIM_STREAMS);
+    mix_in(&h, &(int64_t){ fidelity }, sizeof(int64_t));
     mix_in(&h, &k->grid, offsetof(mba_sim_kernel, op) - offsetof(mba_sim_kernel, grid));
     mix_in(&h, k->op, sizeof *k->op * (size_t)k->nops);
     mix_in(&h, k->stream, sizeof *k->stream * (size_t)k->nstreams);
@@ -86,19 +90,20 @@ static key key_of(const mba_sim_kernel *k, const mba_gpu *m, mba_sim_fidelity ti
     for (int64_t i = 0; i < k->nstreams; i++) misses |= k->stream[i].hit < 256;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     for (int i = 0; i < MBA_GPU_KEYS; i++)
-        if (notices(k, i, misses, copies)) mix_in(&h, &m->v[i], sizeof m->v[i]);
+        if (depends_on(k, i, misses, copies)) mix_in(&h, &m->v[i], sizeof m->v[i]);
     return h;
 }
 
-/* -1: nobody knows it yet. */
+/* Index of the result of a key, or -1. */
 static int64_t find_known(const mba_sim *s, key h)
 {
     int64_t at = 0, i;
     while ((i = mba_lookup_next(&s->by_key, h.a, &at)) >= 0 && s->known[i].key.b != h.b) continue;
+    mba_assert(i < s->n);
     return i;
 }
 
-/* ---- the walk over a program ---- */
+/* ---- one pass over a program ---- */
 
 typedef struct job {
     mba_sim_kernel kernel;
@@ -114,19 +119,19 @@ typedef struct step_run {
     const mba_program *p;
     const mba_gpu     *m;
     const mba_sim_how *how;
-    mba_sim_fidelity   tier;
-    mba_l2_model      *ledger;
-    int64_t            base[MBA_ROLES]; /* of every arena in one line of addresses */
+    mba_sim_fidelity   fidelity;
+    mba_l2_model      *l2;
+    int64_t            base[MBA_ROLES]; /* first address of every arena; arenas lie one after the other */
     lowered           *plans;
     int64_t            nplans;
     job               *jobs;
     int64_t            njobs, space, ran;
-    int64_t            first; /* job j is of known kernel first + j */
+    int64_t            first; /* job j computes result first + j of the cache */
     int64_t           *known;
-    int64_t            nlaunches; /* of every launch, in order */
-    bool              *resets;
-    double            *stored;
-    int64_t            load; /* of 256: of tensor units, in the walk before; 0: the first */
+    int64_t            nlaunches; /* per launch, in order: index of its result */
+    bool              *resets;    /* per launch: a tile counter is cleared before it */
+    double            *stored;    /* per launch: distinct bytes written */
+    int64_t            load;      /* of 256: tensor utilisation by the previous pass; 0: first pass */
 } step_run;
 
 static int64_t lay_arenas(step_run *w)
@@ -143,10 +148,12 @@ static mba_address_range place_of_tensor(const step_run *w, const mba_tensor *t)
 {
     const int64_t e = (int64_t)mba_dtype_bytes(t->type.dtype), runs = t->run > 0 ? mba_elems(t) / t->run : 1;
     const int     arena = t->st->role >= MBA_ACT ? MBA_ACT : (int)t->st->role;
+    mba_debug_assert(runs > 0 && t->offset >= 0);
     return (mba_address_range){ w->base[arena] + (int64_t)w->p->layout.offset[t->st->id] + t->offset * e,
                                 ((runs - 1) * t->pitch + t->run) * e };
 }
 
+/* Sets the address range of each stream of a launch; a stream without an operand has none. */
 static void find_places(const step_run *w, int32_t i, const mba_sim_kernel *k, mba_address_range *place)
 {
     const mba_node *n = w->p->graph->nodes[i];
@@ -166,7 +173,7 @@ static void find_places(const step_run *w, int32_t i, const mba_sim_kernel *k, m
     }
 }
 
-/* Scratch that nobody has would be kept in silence, to no effect. */
+/* Refuses a name that no plan has: it would have no effect, silently. */
 static mba_status check_keep(const mba_program *p, const char *name)
 {
     char names[256] = ",", word[72];
@@ -185,7 +192,7 @@ static mba_status check_keep(const mba_program *p, const char *name)
                     name, *names ? names + 2 : "none");
 }
 
-/* Scratch that a merged kernel would hold in registers or shared memory is neither stored nor loaded. */
+/* Removes the loads and stores of scratch that a fused kernel would hold in registers or shared memory. */
 static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const char *name, const mba_gpu *m)
 {
     for (int64_t i = 0; i < k->nops; i++) {
@@ -197,7 +204,7 @@ static mba_status keep_on_chip(mba_sim_kernel *k, const mba_plan *plan, const ch
     return mba_sim_finish(k, m);
 }
 
-/* What a launch begins with, by what the ledger has found. */
+/* Sets the start-up time of a launch by the hits that the L2 model found. */
 static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
 {
     const double issued = k->total[MBA_P_ISSUE] / 32 / (double)(k->grid * k->warps);
@@ -209,7 +216,7 @@ static void set_fetch(mba_sim_kernel *k, const mba_gpu *m)
     k->fetch = mba_sim_fetch((double)k->grid, issued, moved, far, m) + (int64_t)m->v[MBA_GPU_planned_start];
 }
 
-/* Nodes that share a plan share its kernels. */
+/* The lowered kernels of a node's plan; nodes that share a plan share them. */
 static mba_status kernels_of(step_run *w, int32_t i, mba_sim_kernel **out)
 {
     const mba_plan *plan = w->p->plan[i];
@@ -220,6 +227,7 @@ static mba_status kernels_of(step_run *w, int32_t i, mba_sim_kernel **out)
         }
     mba_sim_kernel *all = calloc((size_t)plan->nlaunches + 1, sizeof *all);
     if (!all) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", plan->nlaunches);
+    mba_assert(w->nplans < w->p->graph->nnodes);
     w->plans[w->nplans++] = (lowered){ plan, all };
     for (int l = 0; l < plan->nlaunches; l++) {
         const mba_status st = mba_sim_lower(&all[l], w->p->graph->nodes[i], &plan->launch[l], plan, w->m);
@@ -232,7 +240,8 @@ static mba_status kernels_of(step_run *w, int32_t i, mba_sim_kernel **out)
     return MBA_OK;
 }
 
-static mba_status remember(step_run *w, const mba_sim_kernel *k, key h)
+/* Adds a kernel to the cache and to the jobs; run_jobs computes its result. */
+static mba_status add_job(step_run *w, const mba_sim_kernel *k, key h)
 {
     mba_sim *s = w->sim;
     job     *jobs = mba_grow(w->jobs, w->njobs, &w->space, sizeof *jobs);
@@ -246,15 +255,15 @@ static mba_status remember(step_run *w, const mba_sim_kernel *k, key h)
     return MBA_OK;
 }
 
-static double different_stored(const mba_sim_kernel *k)
+static double unique_stored(const mba_sim_kernel *k)
 {
     double sum = 0;
     for (int64_t s = 0; s < k->nstreams; s++) sum += k->stream[s].writes ? k->stream[s].unique : 0;
     return sum;
 }
 
-/* Nodes whose outputs another pass makes too do not run with it (mba_node_elide: the loss with its product, in
- * training). */
+/* True if a node runs in the simulated passes: a node whose outputs another pass recomputes does not run with it
+ * (mba_node_elide: the loss with its product, in training). */
 static bool runs(const step_run *w, int32_t i)
 {
     const mba_node *n = w->p->graph->nodes[i];
@@ -266,39 +275,40 @@ static mba_status simulate_node(step_run *w, int32_t i)
     mba_sim_kernel   *all = NULL;
     mba_address_range place[MBA_SIM_STREAMS];
     MBA_TRY(kernels_of(w, i, &all));
-    if (w->how->cold) mba_l2_model_flush(w->ledger);
+    if (w->how->cold) mba_l2_model_flush(w->l2);
     for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
-        if (w->how->flush_per_launch) mba_l2_model_flush(w->ledger);
+        if (w->how->flush_per_launch) mba_l2_model_flush(w->l2);
         find_places(w, i, &all[l], place);
-        mba_l2_model_access(w->ledger, &all[l], place);
+        mba_l2_model_access(w->l2, &all[l], place);
         set_fetch(&all[l], w->m);
-        mba_sim_kernel bound;
-        if (w->how->before_launch) { // a plan's kernels are shared: what is bound is a copy
-            bound = all[l];
-            w->how->before_launch(w->how->of, w->p, i, l, &bound);
+        mba_sim_kernel changed;
+        if (w->how->before_launch) { // nodes share a plan's kernels, so the hook changes a copy
+            changed = all[l];
+            w->how->before_launch(w->how->of, w->p, i, l, &changed);
         }
-        mba_sim_kernel *k = w->how->before_launch ? &bound : &all[l];
+        mba_sim_kernel *k = w->how->before_launch ? &changed : &all[l];
         k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
-        const key     h = key_of(k, w->m, w->tier);
+        const key     h = key_of(k, w->m, w->fidelity);
         const int64_t of = find_known(w->sim, h);
         w->resets[w->nlaunches] = k->resets;
-        w->stored[w->nlaunches] = different_stored(k);
+        w->stored[w->nlaunches] = unique_stored(k);
         w->known[w->nlaunches++] = of < 0 ? w->sim->n : of;
-        if (of < 0) MBA_TRY(remember(w, k, h));
+        if (of < 0) MBA_TRY(add_job(w, k, h));
     }
     return MBA_OK;
 }
 
-/* A failure is told once, by the thread that returns. */
+/* Messages are per thread, so the calling thread repeats a failed job to set its own. */
 static mba_status run_jobs(step_run *w)
 {
     known *of = w->sim->known;
+    mba_assert(w->first + w->njobs == w->sim->n && w->ran <= w->njobs);
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t j = w->ran; j < w->njobs; j++)
-        w->jobs[j].st = mba_sim_run(&of[w->first + j].r, &w->jobs[j].kernel, w->m, w->tier);
+        w->jobs[j].st = mba_sim_run(&of[w->first + j].r, &w->jobs[j].kernel, w->m, w->fidelity);
     for (; w->ran < w->njobs; w->ran++)
         if (w->jobs[w->ran].st != MBA_OK)
-            return mba_sim_run(&of[w->first + w->ran].r, &w->jobs[w->ran].kernel, w->m, w->tier);
+            return mba_sim_run(&of[w->first + w->ran].r, &w->jobs[w->ran].kernel, w->m, w->fidelity);
     return MBA_OK;
 }
 
@@ -324,6 +334,7 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
     out->launches++;
 }
 
+/* Sums the results of all launches over nodes and over the step. */
 static void add_up(mba_sim_step *out, const step_run *w)
 {
     const double gap = 1e-6 * w->m->v[w->how->stream ? MBA_GPU_gap_stream : MBA_GPU_gap_graph],
@@ -342,6 +353,7 @@ static void add_up(mba_sim_step *out, const step_run *w)
         for (int p = 0; p < MBA_PIPES && out->node[i].kernels_s > 0; p++)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
+    mba_assert(at == w->nlaunches && out->launches == at); // every launch counts once
     if ((w->how->passes & MBA_STEP) == MBA_STEP)
         out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_h2d]);
     out->seconds += out->inputs_s;
@@ -349,7 +361,7 @@ static void add_up(mba_sim_step *out, const step_run *w)
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->sim->known[w->first + j].r.events;
 }
 
-/* How busy tensor units are in a whole step, of 256; 0: it has no products, or is no step. */
+/* Tensor utilisation of a whole step, of 256; 0: it has no tensor work, or it is not a whole step. */
 static int64_t load_of(const step_run *w)
 {
     double busy = 0, all = 0;
@@ -362,22 +374,23 @@ static int64_t load_of(const step_run *w)
     return all > 0 ? (int64_t)(256 * busy / all + 0.5) : 0;
 }
 
-/* From the first launch to the last, and every kernel that nobody knows yet. */
+/* One pass: all launches in order, then the kernels that are not in the cache. */
 static mba_status simulate_nodes(step_run *w)
 {
-    mba_status st = mba_l2_model_create(&w->ledger, lay_arenas(w), w->m);
+    mba_status st = mba_l2_model_create(&w->l2, lay_arenas(w), w->m);
     w->nlaunches = 0;
     for (int32_t i = 0; i < w->p->graph->nnodes && st == MBA_OK; i++)
         if (runs(w, i)) st = simulate_node(w, i);
     if (st == MBA_OK) st = run_jobs(w);
-    mba_l2_model_destroy(w->ledger);
-    w->ledger = NULL;
+    mba_l2_model_destroy(w->l2);
+    w->l2 = NULL;
     return st;
 }
 
-/* What failed half-way, and what came behind it, must not be found later. */
+/* Removes the results after the first `done` from the cache: their jobs did not run to the end. */
 static void forget_undone(mba_sim *s, int64_t done)
 {
+    mba_assert(done <= s->n);
     mba_lookup_free(&s->by_key);
     for (s->n = 0; s->n < done && mba_lookup_add(&s->by_key, s->known[s->n].key.a); s->n++) continue;
 }
@@ -391,9 +404,9 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
                    .m = m,
                    .how = how,
                    .load = how->load,
-                   .tier = how->bounds ? MBA_SIM_BOUNDS
-                           : how->tier ? how->tier
-                                       : MBA_SIM_ONE_SM };
+                   .fidelity = how->bounds     ? MBA_SIM_BOUNDS
+                               : how->fidelity ? how->fidelity
+                                               : MBA_SIM_ONE_SM };
     int64_t  launches = 0;
     *out = (mba_sim_step){ 0 };
     MBA_TRY(check_keep(p, how->keep));

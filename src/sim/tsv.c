@@ -19,6 +19,7 @@ bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row)
 
 bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space)
 {
+    mba_assert(*at <= end && space > 0);
     const char  *tab = memchr(*at, '\t', (size_t)(end - *at));
     const size_t n = (size_t)((tab ? tab : end) - *at);
     if (n >= space) return false;

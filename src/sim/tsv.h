@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tsv.h -- tables of text that the simulator reads: a row a line, `#` begins a remark, cells between tabs.
+/* tsv.h -- reads the tables of the simulator: one row per line, cells separated by tabs, `#` starts a comment line.
  *
  *     mba_tsv  all = { text, text + bytes, 0 };
  *     for (mba_tsv_row r; mba_tsv_next(&all, &r);) MBA_TRY(take_row(&x[n++], where, r.line, r.at, r.end)); */
@@ -14,19 +14,20 @@
 typedef struct mba_tsv {
     const char *at, *end;
     int         line;
-} mba_tsv; /* what is left; lines so far */
+} mba_tsv; /* the rest of the text; lines read so far */
 typedef struct mba_tsv_row {
     const char *at, *end;
     int         line;
 } mba_tsv_row;
 
-bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row); /* leaves out remarks and empty lines; false: no more */
+bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row); /* skips comments and empty lines; false: no more rows */
 
-/* The cell at `at`, up to a tab or `end`, into `out`, and `at` behind it; false: too long, or with a zero in it. */
+/* Copies the cell at `at`, up to a tab or `end`, into `out` and moves `at` past it; false: too long, or with a zero
+ * byte in it. */
 bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space);
 
-/* A table, and what messages call it. With a path, that file's: `file` is the caller's to free. Without, what stands
- * there already: the table that comes with the program. */
+/* A table and its name in messages. With a path, mba_tsv_open reads that file and the caller frees `file`; without one
+ * it leaves the table alone, which is then the built-in one. */
 typedef struct mba_tsv_text {
     const char *where, *text;
     size_t      bytes;

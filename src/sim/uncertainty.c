@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* uncertainty.c -- see uncertainty.h. */
+/* uncertainty.c -- see uncertainty.h: Latin hypercube samples of a machine, and bands from samples and residuals. */
 #include "sim/uncertainty.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 #include "core/rng.h"
 #include "core/sort.h"
 
-/* Middles of the upper 32 of 64 parts of a normal distribution that are equally likely: a table, so that no library's
- * logarithm decides. */
+/* Midpoints of the upper 32 of 64 equally likely parts of a normal distribution. A table, so that the bits do not
+ * depend on a maths library. */
 static const double upper[MBA_GPU_SAMPLES / 2] = { 0.019584, 0.058783, 0.098072, 0.137513, 0.177170, 0.217107, 0.257394,
                                                    0.298102, 0.339312, 0.381105, 0.423576, 0.466825, 0.510966, 0.556126,
                                                    0.602449, 0.650104, 0.699283, 0.750215, 0.803173, 0.858484, 0.916557,
@@ -21,7 +21,7 @@ static double normal_part(int i)
     return i < MBA_GPU_SAMPLES / 2 ? -upper[MBA_GPU_SAMPLES / 2 - 1 - i] : upper[i - MBA_GPU_SAMPLES / 2];
 }
 
-/* Which part number `k` has in draw `draw`: a shuffle of its own. */
+/* The part of the distribution that key `k` has in sample `draw`: each key has a random permutation of its own. */
 static int part_of(int k, int draw)
 {
     const uint64_t stream = mba_stream(mba_gpu_key_seed(k));
@@ -54,7 +54,7 @@ void mba_gpu_sample(mba_gpu *out, const mba_gpu *m, int draw)
 
 mba_band mba_band_of_samples(double *times)
 {
-    enum { OUTSIDE = 6 }; // on either side, of 64: 81 % are within
+    enum { OUTSIDE = 6 }; // on either side of 64: 81 % are inside
     mba_sort(times, MBA_GPU_SAMPLES);
     const mba_band b = { times[OUTSIDE], times[MBA_GPU_SAMPLES - 1 - OUTSIDE] };
     return (mba_band){ b.low < 1 ? b.low : 1, b.high > 1 ? b.high : 1 };
@@ -76,6 +76,7 @@ mba_ratio mba_ratio_of_samples(double ratio, const double *a_times, const double
 
 mba_band mba_band_of_residuals(double *times, int n)
 {
+    mba_assert(n >= 0);
     const int low = (n + 1) / 10, high = n + 1 - low;
     mba_sort(times, n);
     return (mba_band){ low ? times[low - 1] : 0, high <= n ? times[high - 1] : INFINITY };
@@ -83,7 +84,7 @@ mba_band mba_band_of_residuals(double *times, int n)
 
 mba_band mba_band_combine(mba_band a, mba_band b)
 {
-    const double al = a.low < 1 ? log(a.low) : 0, bl = b.low < 1 ? log(b.low) : 0, // the answer lies inside
+    const double al = a.low < 1 ? log(a.low) : 0, bl = b.low < 1 ? log(b.low) : 0, // 1 lies inside
         ah = a.high > 1 ? log(a.high) : 0, bh = b.high > 1 ? log(b.high) : 0;
     return (mba_band){ exp(-sqrt(al * al + bl * bl)), exp(sqrt(ah * ah + bh * bh)) };
 }

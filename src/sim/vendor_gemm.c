@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* vendor_gemm.c -- see vendor_gemm.h. */
+/* vendor_gemm.c -- see vendor_gemm.h: reads the tiling from a kernel's name, and builds its two roles, a consumer that
+ * multiplies and stores and a producer that copies operands into a ring. */
 #include "sim/vendor_gemm.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static bool count_tiles(mba_vendor_gemm_tile *t, const mba_profiled_kernel *c, d
     const double units = floor(c->n[MBA_N_TENSOR] / (2 * t->m * t->n * t->k) + 0.5),
                  stored = 32 * c->n[MBA_N_L2_WR] / (t->m * t->n * bytes_each);
     if (!(units >= 1) || units < c->grid) return false;
-    t->tiles = c->grid; // steps of a tile dealt to several blocks, or nobody knows what is stored
+    t->tiles = c->grid; // split-K, or the stored bytes are not known: one tile per block
     t->steps = units / c->grid;
     if (!(stored > c->grid)) return true;
     for (double steps = floor(units / stored * 1.001); steps >= 1 && steps < STEPS_MOST; steps--) {
@@ -36,12 +37,13 @@ bool mba_vendor_gemm_tile_of(mba_vendor_gemm_tile *t, const mba_profiled_kernel 
 
 static mba_sim_op *add(mba_sim_kernel *k, mba_sim_work work)
 {
+    mba_assert(k->nops < MBA_SIM_OPS);
     mba_sim_op *o = &k->op[k->nops++];
     *o = (mba_sim_op){ .work = (int32_t)work, .stream = -1, .ring = -1, .parts = 1 };
     return o;
 }
 
-/* Loops over tiles, of which some blocks have one more, and over the steps of a tile. */
+/* Opens the loop over tiles, with the trips of the block's class, and the loop over the K steps of a tile. */
 static void open_loops(mba_sim_kernel *k, const mba_vendor_gemm_tile *t)
 {
     add(k, MBA_OP_LOOP)->trips = -1;
@@ -92,11 +94,12 @@ void mba_vendor_gemm_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, cons
 {
     enum { COPYING = 4 };
     const int64_t grid = (int64_t)c->grid, tiles = (int64_t)t->tiles, least = tiles / grid, more = tiles % grid;
+    mba_assert(grid > 0 && tiles > 0 && t->steps > 0);
     k->grid = grid;
     k->threads = (int64_t)c->block;
     k->warps = mba_ceil(k->threads, 32);
-    k->hidden = 1;
-    k->piece = 1.0 / (double)(least + (more > 0));
+    k->implied_trips = 1;
+    k->tile_share = 1.0 / (double)(least + (more > 0));
     k->depth = t->stages < MBA_SIM_STAGES ? (int64_t)t->stages : MBA_SIM_STAGES;
     k->nstreams = 2;
     k->stream[0] = (mba_sim_stream){ .operand = -1 };

@@ -92,7 +92,7 @@ mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_
     mba_sim_how how = how_of(w);
     double *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
     mba_status st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
-    how.tier = MBA_SIM_FAST;
+    how.fidelity = MBA_SIM_FAST;
     how.load = r->step.load;
     for (int i = -1; i < MBA_GPU_SAMPLES && st == MBA_OK; i++) {
         mba_gpu      drawn = r->gpu;
