@@ -213,6 +213,7 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const mba_s
 static char grade_of(const mba_simulated *r, const mba_sweep_axis *a, const int *at)
 {
     for (int i = 0; i < 2; i++) {
+        mba_assert(at[i] >= 0 && at[i] < MBA_SWEEP_VALUES);
         const char *name = a[i].name, *value = a[i].value[at[i]];
         if (!strcmp(name, "ring") || (!strcmp(name, "keep") && strcmp(value, "none"))
             || (!strcmp(name, "persistent") && strcmp(value, "0")))
