@@ -102,7 +102,7 @@ static __device__ __forceinline__ void state_loop16(const scan_operands<bf16> &p
     const int          l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int          ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool         ok = ch < a.channels, keeps = sm.at.kept && ok;
-    bf16              *kept = sm.at.kept + (wc + l8) * N + n; // advances even if nothing is saved
+    float             *kept = sm.at.kept + (wc + l8) * N + n; // advances even if nothing is saved
     const lane_offsets o = state_offsets16(sm, wc, ns, l4, l8);
     float              A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
 #pragma unroll
