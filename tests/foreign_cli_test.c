@@ -65,7 +65,7 @@ static void shows(const char *what, const char *words)
 }
 
 #define BEGUN   "k=0; until [ -f begun ] || [ $k = 500 ]; do sleep 0.02; k=$((k + 1)); done; "
-#define PROFILE "./mambascope profile --out run.db --sets '' -- sh cuda.sh "
+#define PROFILE "./mambascope profile --out run.db --metric-sets '' -- sh cuda.sh "
 
 static void a_program_that_ends_well_is_stored(void **state)
 {
@@ -118,7 +118,7 @@ static void a_signal_to_us_ends_the_program_and_is_stored(void **state)
         char script[768];
         snprintf(script, sizeof script, PROFILE "waits & p=$!; " BEGUN "kill -%s $p; wait $p", sent[i].name);
         says(in_scratch(script), 128 + sent[i].number,
-             "interrupted: what was seen is stored when the program has ended");
+             "interrupted: the records are stored when the program has ended");
         says(0, 0, "interrupted: the program was ended by signal");
         says(0, 0, "wrote run.db");
         shows("kernels", "gemm_of_theirs");

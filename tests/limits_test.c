@@ -103,9 +103,9 @@ static void a_file_that_is_cut_short_is_an_error(void **state)
 static void talk_stays_out_of_files(void **state)
 {
     (void)state;
-    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out a 2>&-"), 0);
-    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out b <&- >&- 2>&-"), 1); // no result
-    assert_int_equal(run("cat a/log.jsonl b/log.jsonl | grep -vc '^{\"step\": .*}$'"), 1);              // no other line
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --valid-fraction 0.1 --out a 2>&-"), 0);
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --valid-fraction 0.1 --out b <&- >&- 2>&-"), 1); // no result
+    assert_int_equal(run("cat a/log.jsonl b/log.jsonl | grep -vc '^{\"step\": .*}$'"), 1); // no other line
     assert_int_equal(run("cmp a/step-000004/model.safetensors b/step-000004/model.safetensors"), 0);
 }
 

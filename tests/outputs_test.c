@@ -102,7 +102,7 @@ static void a_wrong_path_is_told_first(void **state)
 {
     (void)state;
     says(run("report nosuch.db --out '%s/nowhere/page.html'", scratch_dir), 1, "nowhere/page.html");
-    says(run("validate --kernels nosuch.tsv --freeze '%s/nowhere/x.tsv'", scratch_dir), 1, "nowhere/x.tsv");
+    says(run("validate --kernels nosuch.tsv --serialize '%s/nowhere/x.tsv'", scratch_dir), 1, "nowhere/x.tsv");
 }
 
 static int prepare(void **state)
@@ -120,7 +120,7 @@ static int clean(void **state)
 
 /* ---- one at a time ---- */
 
-#define PROFILE "profile " SMALL " --steps 1 --warmup 1 --sets ''"
+#define PROFILE "profile " SMALL " --steps 1 --warmup 1 --metric-sets ''"
 
 static int hold(const char *path)
 {

@@ -98,7 +98,7 @@ static void what_would_be_ignored_is_refused(void **state)
     says(run("simulate --store " STORE " --batch 3"), 2, "--store and a size cannot be combined");
     says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted and --op");
     says(run("simulate --keys --json"), 2, "--keys and --json");
-    says(run("simulate " SHORT " --spread --json"), 2, "--spread and --json");
+    says(run("simulate " SHORT " --uncertainty --json"), 2, "--uncertainty and --json");
     says(run("simulate " SHORT " --set ''"), 0, ", on h200 (grade B)");
 }
 
@@ -183,7 +183,7 @@ static void a_dry_run_says_whether_it_fits_a_machine(void **state)
     // updates
     says(run("simulate --machine h100 --model mamba2-370m --batch 8 --length 2048 --json"), 0, "step_ms");
     assert_true(fabs(number("step_ms") / step - 1) < 1e-4);
-    says(run("train --model mamba2-370m --batch 8 --length 2048 --micros 3 --dry-run --machine h100 --json"), 0,
+    says(run("train --model mamba2-370m --batch 8 --length 2048 --micro-batches 3 --dry-run --machine h100 --json"), 0,
          "band_ms");
     j = json_output();
     const double three = of(json_object_get(json_object_get(j, "machine"), "simulated"), "step_ms");
@@ -200,7 +200,7 @@ static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
     assert_null(strstr(output, "SIMULATED"));
     says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100 --json"), 0,
          "\"fits\": false");
-    says(run("train --model mamba2-130m --machine h100"), 2, "--machine without --dry-run");
+    says(run("train --model mamba2-130m --machine h100"), 2, "--machine needs --dry-run");
     says(run("train --model mamba2-130m --device cpu --dry-run --machine h100"), 2, "machines are GPUs");
     says(run("train --model mamba2-130m --dry-run --machine none"), 2, "no machine 'none'");
 }
@@ -229,7 +229,8 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
     double percent = 0, most = 0;
     char   key[32];
     (void)state;
-    says(run("simulate " SHORT " --model-set layers=1 --machine h200 --spread"), 0, "the machine's own spreads: +- ");
+    says(run("simulate " SHORT " --model-set layers=1 --machine h200 --uncertainty"), 0,
+         "the machine's own spreads: +- ");
     assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf",
                             &percent, key, &most),
                      3);
@@ -256,7 +257,7 @@ static void blocks_that_stay_start_once(void **state)
     says(run("sweep " SHORT " --axis persistent=2"), 2, "blocks stay or they do not");
 }
 
-/* `--freeze` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */
+/* `--serialize` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */
 static void measured_kernels_are_frozen_with_their_plans(void **state)
 {
     char line[4096], bare[512];
@@ -267,12 +268,12 @@ static void measured_kernels_are_frozen_with_their_plans(void **state)
              "-l < '%s'",
              bare, bare);
     says(shell(line), 0, "48");
-    says(run("validate --kernels '%s' --freeze '%s'", bare, scratch("frozen.tsv")), 0, "");
+    says(run("validate --kernels '%s' --serialize '%s'", bare, scratch("frozen.tsv")), 0, "");
     snprintf(line, sizeof line, "cut -f 1-48 '%s' | cmp - '%s' && cut -f 49 '%s' | grep -c ' '", scratch("frozen.tsv"),
              bare, scratch("frozen.tsv"));
     says(shell(line), 0, "");
     assert_true(atoi(output) > 30); // products of libraries have no plan to write
-    says(run("validate --kernels '%s' --freeze '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2,
+    says(run("validate --kernels '%s' --serialize '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2,
          "has plans already");
 }
 

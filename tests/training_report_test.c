@@ -239,9 +239,10 @@ static void samples_are_kept_with_checkpoints(void **state)
     assert_non_null(strstr(html, "What the model writes, up to step 6"));
     assert_non_null(strstr(html, "SYNTHETIC data"));
     free(html);
-    says(run("train " SMALL " " DATA " --steps 6 --sample 'In the'", scratch_dir), 2, "--sample without --out");
+    says(run("train " SMALL " " DATA " --steps 6 --sample 'In the'", scratch_dir), 2,
+         "--sample needs an output folder");
     says(run("train " VISION " --batch 2 --steps 6 --sample 'In the' --out '%s/seen'", scratch_dir), 2,
-         "writes no text");
+         "--sample needs a text model");
 }
 
 static void a_resumed_run_says_its_samples_anew(void **state)

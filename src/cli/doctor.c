@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
+/* doctor.c -- `mambascope doctor`: shows what this machine has, what is missing, and how to get it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void look(mba_table *t)
         getenv("CUDACXX") ? getenv("CUDACXX")
         : nvcc            ? "found"
                           : "not found",
-        nvcc ? "" : "it compiles the CUDA part: NVIDIA's cuda-toolkit, or CUDACXX=PATH");
+        nvcc ? "" : "needed to compile the CUDA part: install NVIDIA's cuda-toolkit, or set CUDACXX=PATH");
 }
 
 mba_status mba_command_doctor(int argc, char **argv)

@@ -16,7 +16,7 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
     mba_table_text(t, "%s", advice);
 }
 
-/* The first line of the story, and what comes after `why:`. */
+/* The first line of the error message, and the text after `why:`. */
 static const char *story(char *out, size_t room)
 {
     const char *why = strstr(mba_message(), "\nwhy: ");
@@ -37,13 +37,13 @@ static void driver_rows(mba_table *t)
     row(t, "driver", s.driver, "");
     mba_nvml_throttle_words(words, sizeof words, s.throttled);
     snprintf(text, sizeof text, "SM %d of %d MHz, memory %d of %d MHz%s%s", s.sm_mhz, s.sm_mhz_max, s.memory_mhz,
-             s.memory_mhz_max, *words ? ", held back: " : "", words);
+             s.memory_mhz_max, *words ? ", throttled: " : "", words);
     row(t, "clocks", text,
-        s.throttled ? "times will vary: wait until it is cool, or fix them: nvidia-smi -lgc MHZ" : "");
+        s.throttled ? "times will vary: wait until the GPU is cool, or lock the clocks: nvidia-smi -lgc MHZ" : "");
     snprintf(text, sizeof text, "%.0f of %.0f W, %d C, persistence %s", s.power_w, s.power_limit_w, s.temperature_c,
              s.persistence > 0 ? "on" : "off");
-    row(t, "power", text, s.persistence > 0 ? "" : "as root: nvidia-smi -pm 1 saves a second at every start");
-    row(t, "ECC", s.ecc < 0 ? "not there" : s.ecc ? "on" : "off", "");
+    row(t, "power", text, s.persistence > 0 ? "" : "run as root: nvidia-smi -pm 1; it saves a second at every start");
+    row(t, "ECC", s.ecc < 0 ? "none" : s.ecc ? "on" : "off", "");
 }
 
 static void counter_rows(mba_table *t)
@@ -56,12 +56,12 @@ static void counter_rows(mba_table *t)
         row(t, "CUPTI", text, "");
     } else {
         row(t, "CUPTI", story(text, sizeof text),
-            "without it `profile` has times of operators, but no kernels and no counters");
+            "without it `profile` measures times of operators, but no kernels and no counters");
     }
     row(t, "counters",
         allowed < 0 ? "no driver"
         : allowed   ? "permitted"
-                    : "for root only (RmProfilingAdminOnly: 1)",
+                    : "permitted for root only (RmProfilingAdminOnly: 1)",
         allowed ? ""
                 : "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
                   "/etc/modprobe.d/nvidia-counters.conf, then restart");

@@ -17,8 +17,8 @@ static mba_status plan_with(mba_session *s, const mba_session_options *so, mba_r
     return mba_session_plan(s, &o);
 }
 
-/* First with everything kept; where that is too much, as --memory with all that may be taken; where that is too much as
- * well, the least there is. */
+/* Plans with all activations saved. If that is too large, plans with the memory limit; if that fails too, plans the
+ * smallest step there is. */
 static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
 {
     mba_session  *s = &m->sim.session;
@@ -36,7 +36,7 @@ static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
     return st;
 }
 
-/* An update is its micro-batches one after the other, then the optimizer. */
+/* An update runs its micro-batches in sequence, then the optimizer. */
 static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
 {
     mba_sim_step part;
@@ -77,7 +77,7 @@ void mba_on_machine_end(mba_on_machine *m)
     *m = (mba_on_machine){ 0 };
 }
 
-/* ---- words ---- */
+/* ---- output ---- */
 
 /* Tokens, images or graphs of an update. */
 static double units_of(const mba_on_machine *m)
@@ -90,22 +90,24 @@ void mba_on_machine_print(FILE *f, const mba_on_machine *m)
     const char *name = m->sim.gpu.name;
     if (!m->fits) {
         mba_say(f,
-                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
-                "a smaller --batch with more --micros needs less\n",
+                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB to save all activations\n"
+                "a smaller --batch with more --micro-batches needs less\n",
                 m->machine_gb, name, m->plan_gb, m->whole_gb);
         return;
     }
     if (m->whole_gb > m->limit_gb)
         mba_say(f,
-                "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
-                "the plan is then %.1f GB, and the backward pass computes again what is not kept\n",
+                "does not fit in the %.4g GB of %s with all activations saved (%.1f GB): needs --memory %.4gGB\n"
+                "the plan is then %.1f GB, and the backward pass recomputes the activations that are not saved\n",
                 m->machine_gb, name, m->whole_gb, m->limit_gb, m->plan_gb);
     else if (m->whole_gb > m->plan_gb)
-        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n",
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB saves all activations (%.1f GB)\n",
                 m->machine_gb, name, m->plan_gb, m->limit_gb, m->whole_gb);
-    else mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
+    else
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, all activations are saved\n", m->machine_gb, name,
+                m->plan_gb);
     mba_say(f,
-            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by "
+            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
             "operator)\n",
             name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
             units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* on_machine.h -- `train --dry-run --machine h100`: whether a run fits a GPU that is not here, and how long a step
- * takes there.
+ * takes on it.
  *
  *     mba_on_machine m;
  *     mba_status st = mba_on_machine_plan(&m, "h100", &session_options, micros);
  *     if (st == MBA_OK) mba_on_machine_print(stdout, &m);         // m.sim.session is planned: print what else is in it
  *     mba_on_machine_end(&m);
  *
- * The plan is the one that training makes there with the --memory that is printed: 90 % of the machine's, unless it is
+ * The plan is the one that training on that GPU makes with the printed --memory: 90 % of the machine's, unless it is
  * given. */
 #ifndef MBA_CLI_ON_MACHINE_H
 #define MBA_CLI_ON_MACHINE_H
@@ -19,8 +19,8 @@
 
 typedef struct mba_on_machine {
     mba_simulated sim;
-    double        machine_gb, plan_gb, whole_gb; /* the plan; with everything kept */
-    double        limit_gb;                      /* what the plan may take: --memory, or 90 % of the machine's */
+    double        machine_gb, plan_gb, whole_gb; /* the plan; with all activations saved */
+    double        limit_gb;                      /* limit of the plan: --memory, or 90 % of the machine's */
     bool          fits;                          /* false: the plan is the smallest there is */
     int64_t       micros;
     double        seconds; /* of an update with all its micro-batches; simulated where it fits */

@@ -333,7 +333,7 @@ static mba_status check_options(const options *o)
                                     : m->variants                                          ? "--op"
                                     : o->w.stream                                          ? "--stream"
                                     : o->kernels                                           ? "--kernels"
-                                    : o->spread                                            ? "--spread"
+                                    : o->spread                                            ? "--uncertainty"
                                     : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
                                     : o->keys && (o->json || o->csv)                       ? "--json or --csv"
                                                                                            : NULL;
@@ -343,7 +343,7 @@ static mba_status check_options(const options *o)
                         with, with);
     if (o->spread && (o->json || o->csv || o->kernels))
         return mba_fail(MBA_E_ARG,
-                        "--spread and %s cannot be combined\nwhy: its result is a sentence below the table of a "
+                        "--uncertainty and %s cannot be combined\nwhy: its result is a sentence below the table of a "
                         "step\nfix: leave one of them out",
                         o->json  ? "--json"
                         : o->csv ? "--csv"
@@ -366,8 +366,9 @@ mba_status mba_command_simulate(int argc, char **argv)
           "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "simulate kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
+        { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
           "say how the uncertainty of the machine's numbers changes the step", 0, 0 },
+        MBA_OPTION_ALIAS("--spread", "--uncertainty"),
         { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit",
           0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },

@@ -11,6 +11,7 @@
 #define MBA_SIMULATED_H
 
 #include "cli/model_options.h"
+#include "sim/machine_names.h"
 #include "sim/uncertainty.h"
 #include "sim/step.h"
 
@@ -54,22 +55,41 @@ void                mba_simulated_end(mba_simulated *r); /* half-made ones are f
 char mba_simulated_grade(const mba_gpu *m);
 
 /* Options that name a workload; `w` is a pointer to mba_workload. */
-// clang-format off
 #define MBA_WORKLOAD_OPTIONS(w) \
-    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", \
-      "a100, b200, h100, h200, mi300x, v100, or a machine file", 0, 0 }, \
-    { "--set", MBA_OPT_TEXT, &(w)->changes, "K=V,..", \
-      "change the machine: hbm=6000, or hbm=x1.25 for a factor; see simulate --keys", 0, 0 }, \
-    { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "preset; `mambascope list models` shows them", 0, 0 }, \
-    { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", \
-      "override fields of the model; see `mambascope list fields`", 0, 0 }, \
-    MBA_SHAPE_OPTIONS(&(w)->model.shape), \
-    { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", "bf16 or fp32 [bf16]", 0, 0 }, \
-    { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", \
-      "recompute activations: auto (only if memory is short), on, off, states (SSD only) [auto]", 0, 0 }, \
-    { "--op", MBA_OPT_TEXT, &(w)->model.variants, "OP=V,..", \
-      "force operator variants; see `mambascope list ops`", 0, 0 }, \
-    { "--threads", MBA_OPT_INT, &(w)->model.threads, "N", "CPU threads; does not change results", 1, 4096 }
-// clang-format on
+    { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", MBA_GPU_NAMES ", or a machine file", 0, 0 }, \
+        { "--set", \
+          MBA_OPT_TEXT, \
+          &(w)->changes, \
+          "K=V,..", \
+          "change the machine: hbm=6000, or hbm=x1.25 for a factor; see simulate --keys", \
+          0, \
+          0 }, \
+        { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "preset; `mambascope list models` shows them", 0, 0 }, \
+        { "--model-set", \
+          MBA_OPT_TEXT, \
+          &(w)->model.set, \
+          "K=V,..", \
+          "override fields of the model; see `mambascope list fields`", \
+          0, \
+          0 }, \
+        MBA_SHAPE_OPTIONS(&(w)->model.shape), \
+        { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", "bf16 or fp32 [bf16]", 0, 0 }, \
+        { "--recompute", \
+          MBA_OPT_TEXT, \
+          &(w)->model.recompute, \
+          "WHEN", \
+          "recompute activations: auto (only if memory is short), on, off, states (SSD only) [auto]", \
+          0, \
+          0 }, \
+        { "--op", \
+          MBA_OPT_TEXT, \
+          &(w)->model.variants, \
+          "OP=V,..", \
+          "force operator variants; see `mambascope list ops`", \
+          0, \
+          0 }, \
+    { \
+        "--threads", MBA_OPT_INT, &(w)->model.threads, "N", "CPU threads; does not change results", 1, 4096 \
+    }
 
 #endif

@@ -65,7 +65,7 @@ static mba_status print_error(void)
                                                                  : 0;
         if (fabs(off) > fabs(worst)) worst = off;
     }
-    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst "
+    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; worst whole step "
            "%+.0f %%. H100: not validated.\n",
            held.points, held.mape, held.p90, worst);
     mba_measured_destroy(d);
@@ -81,7 +81,7 @@ mba_status mba_suite_simulated(void)
     if (st == MBA_OK) st = fill(t, sim, "h200");
     if (st == MBA_OK) st = fill(t, sim, "h100");
     if (st == MBA_OK) {
-        puts("\nSIMULATED: a training step at full size, bf16 with fp32 masters, one captured graph");
+        puts("\nSIMULATED: a training step at full size, bf16 with fp32 master weights, one CUDA graph");
         st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
         if (st == MBA_OK) st = print_error();
     }

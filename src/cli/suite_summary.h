@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_summary.h -- how the suite ends: from stores to tables on the terminal, report.html, summary.json, ten
- * lines. */
+/* suite_summary.h -- the end of the suite: prints tables and a summary, writes report.html and summary.json. */
 #ifndef MBA_CLI_SUITE_SUMMARY_H
 #define MBA_CLI_SUITE_SUMMARY_H
 
@@ -8,8 +7,8 @@
 
 #include "core/status.h"
 
-/* `n` stores, of which the first `shown` get sections of their own and the others stand beside them. A store that
- * cannot be read is told and left out. `json`: the tables as JSON on stdout, and nothing else there. */
+/* Of `n` stores the first `shown` get sections of their own; the others appear in comparisons only. A store that cannot
+ * be read is reported and left out. `json`: stdout gets the tables as JSON and nothing else. */
 MBA_MUST mba_status mba_suite_summary(const char *out, const char *const *path, int n, int shown, bool json);
 
 #endif

@@ -652,8 +652,9 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
           "print instead how many percent a step gets faster per percent more of each number", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
+        { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
           "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
+        MBA_OPTION_ALIAS("--spread", "--uncertainty"),
         MBA_WORKLOAD_OPTIONS(&o.w),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
@@ -673,7 +674,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "t_blk=0:350:1000 --by persistent=0:1 --model mamba2-130m\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
-                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };
+                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --uncertainty\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;

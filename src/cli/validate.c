@@ -160,7 +160,7 @@ static mba_status print_imitated(const options *o)
     if (!d.n)
         return mba_fail(MBA_E_FORMAT,
                         "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
-                        "--imitate FILE`",
+                        "--emulate FILE`",
                         o->imitated);
     MBA_TRY(mba_table_create(&t, imitated_columns));
     mba_status st = MBA_OK;
@@ -448,10 +448,11 @@ mba_status mba_command_validate(int argc, char **argv)
            "change numbers of the machine; see `mambascope simulate --keys`", 0, 0 },
          { "--data", MBA_OPT_TEXT, &o.data, "FILE", "other measured points, by tools/measured_points", 0, 0 },
          { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels, by tools/kernel_points", 0, 0 },
-         { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
+         { "--serialize", MBA_OPT_TEXT, &o.freeze, "OUT",
            "write this build's plans beside --kernels, which were measured with it, and exit", 0, 0 },
+         MBA_OPTION_ALIAS("--freeze", "--serialize"),
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-           "compare with machines imitated on a GPU, by calibrate --imitate; - = those that come with the program", 0,
+           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
            0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
          { "--json", MBA_OPT_FLAG, &o.json, NULL,

@@ -176,7 +176,7 @@ mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *
     if (has_held || (!o->validation && !(o->part > 0))) return open_any(out, o);
     if (!(o->part > 0))
         return mba_fail(MBA_E_ARG,
-                        "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
+                        "'%s' has no held-out part\nfix: put one into val/, or --valid-fraction 0.1 holds a tenth "
                         "of it out",
                         o->path);
     whole.validation = false;

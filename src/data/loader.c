@@ -61,7 +61,7 @@ static mba_status check_options(const mba_loader_options *o)
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
         return mba_fail(MBA_E_ARG,
                         "the validation part is %g of the data\nwhy: it must lie between 0 and 1\nfix: "
-                        "--validation 0.1",
+                        "--valid-fraction 0.1",
                         o->validation);
     return MBA_OK;
 }

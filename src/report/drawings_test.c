@@ -88,7 +88,7 @@ static void doubled_numbers_are_of_their_part(void **state)
     (void)state;
     assert_ok(mba_stores_open(&r, path, 1));
     r.whatif = made_up_whatif();
-    assert_ok(mba_report_csv(&csv, &r, "doubled"));
+    assert_ok(mba_report_csv(&csv, &r, "sensitivity"));
     assert_non_null(strstr(csv.s, "mamba1,DRAM bandwidth,2,6,1.33333333,32,1.125"));
     mba_buf_free(&csv);
     assert_ok(mba_stores_close(&r));

@@ -166,7 +166,7 @@ const mba_figure mba_figure_fig4 = {
     "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
     "launches every kernel counts the same, time-weighted every microsecond. The study's 57.5 % is of the H100's "
     "3350 GB/s.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (least)",
     false,
     NULL,
     fig4_columns,
@@ -177,11 +177,11 @@ const mba_figure mba_figure_fig4 = {
     paint_legend
 };
 
-/* ---- skyline ---- */
+/* ---- bandwidth over time ---- */
 
-static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" },       { "class", "class" },
-                                                   { "step_us", "µs per step" }, { "gb_s", "GB/s" },
-                                                   { "step_mb", "MB per step" }, { 0 } };
+static const mba_grid_column over_time_columns[] = { { "kernel", "kernel" },       { "class", "class" },
+                                                     { "step_us", "µs per step" }, { "gb_s", "GB/s" },
+                                                     { "step_mb", "MB per step" }, { 0 } };
 
 static int fastest_first(const void *x, const void *y)
 {
@@ -189,18 +189,18 @@ static int fastest_first(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
-static mba_status choose_skyline(mba_chosen *c, const mba_stores *r, int run)
+static mba_status choose_over_time(mba_chosen *c, const mba_stores *r, int run)
 {
     MBA_TRY(mba_choose(c, r->run[run].a, has_rate, mba_marks_max(r, 50)));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }
 
-static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
+static mba_status over_time_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(choose_skyline(&c, r, run));
+    MBA_TRY(choose_over_time(&c, r, run));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_text(g, mba_breakdown_kind_name(c.k[i]->kind));
@@ -212,14 +212,14 @@ static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-static void skyline_heading(mba_buf *b, const mba_stores *r, int run)
+static void over_time_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_bandwidth w = mba_bandwidth_of(r->run[run].a, MBA_ALL_KERNELS);
     mba_buf_add(b, "All kernels together: %s GB/s over launches, %s GB/s over time", mba_num(w.mean / 1e9).s,
                 mba_num(w.weighted / 1e9).s);
 }
 
-static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+static mba_status over_time_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     const mba_analysis *a = r->run[run].a;
     const double        left = 52, right = w - 8, top = 18, bottom = 190,
@@ -227,10 +227,10 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     mba_chosen chosen;
     double     all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
     (void)view;
-    MBA_TRY(choose_skyline(&chosen, r, run));
+    MBA_TRY(choose_over_time(&chosen, r, run));
     for (int i = 0; i < chosen.n; i++)
         all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]), most = fmax(most, rate_of(chosen.k[i]));
-    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth skyline: width is time, height GB/s, area bytes");
+    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth over time: width is time, height GB/s, area bytes");
     const mba_scale x = mba_lin(0, all_us, left, right), y = mba_lin(0, most / 1e9, bottom, top);
     const int       n = mba_ticks(y, tick);
     for (int i = 0; i < n; i++) {
@@ -268,20 +268,20 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     return MBA_OK;
 }
 
-const mba_figure mba_figure_skyline = {
-    "skyline",
-    "Skyline",
+const mba_figure mba_figure_bandwidth_time = {
+    "bandwidth_time",
+    "Bandwidth over time",
     "Fig. 4 · bandwidth over time",
     "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
     "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
     "mean over time.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (least)",
     false,
     NULL,
-    skyline_columns,
+    over_time_columns,
     has_bandwidth,
-    skyline_heading,
-    skyline_numbers,
-    skyline_draw,
+    over_time_heading,
+    over_time_numbers,
+    over_time_draw,
     paint_legend
 };

@@ -281,7 +281,7 @@ const mba_figure mba_figure_fig5 = {
     "bandwidth is shown by a variant with longer lives, not by this picture. Per SM: blocks there at once, by Little's "
     "law. The table has what an SM and DRAM exchange in a microsecond: times the latency of DRAM (0.34 µs on an H200, "
     "a chase of pointers), that is in flight.",
-    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)",
+    "counters of occupancy (mambascope profile --metric-sets occupancy), or records of blocks (--blocks)",
     false,
     fig5_views,
     fig5_columns,
@@ -458,7 +458,7 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     if (view == 1 && !counted) {
         mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels",
                       "stall counters, on a GPU: "
-                      "mambascope profile --sets stalls");
+                      "mambascope profile --metric-sets stalls");
         free(chosen.k);
         return MBA_OK;
     }
@@ -500,7 +500,7 @@ const mba_figure mba_figure_fig8 = {
     "Fig. 8 · occupancy and stalls",
     "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
     "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
-    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls",
+    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --metric-sets occupancy,stalls",
     false,
     fig8_views,
     fig8_columns,

@@ -160,7 +160,7 @@ const mba_figure mba_figure_fig3 = {
     "from DRAM.",
     "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
     "there.",
-    "cache counters, on a GPU: mambascope profile --sets cache,roofline",
+    "cache counters, on a GPU: mambascope profile --metric-sets cache,roofline",
     false,
     fig3_views,
     fig3_columns,
@@ -410,7 +410,7 @@ const mba_figure mba_figure_fig9 = {
     " level "
     "holds is asked for: bytes through it for each byte of the next one (TMA loads bypass the L1 counters). Strides of "
     "single instructions are not collected: requests stand where the mean of their kernel is.",
-    "access counters, on a GPU: mambascope profile --sets access",
+    "access counters, on a GPU: mambascope profile --metric-sets access",
     false,
     fig9_views,
     fig9_columns,

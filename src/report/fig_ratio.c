@@ -163,7 +163,7 @@ const mba_figure mba_figure_fig6 = {
     " more to do than the tensor cores can wait for. Rule (b) counts "
     "conversions, selects and integer work too, because they occupy the same lanes. The dashed line is "
     "the hardware's for special functions.",
-    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",
+    "counters of kernels with tensor work, on a GPU: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     fig6_columns,
@@ -283,10 +283,10 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "measured", "▮ measured: median, line from p10 to p90");
 }
 
-const mba_figure mba_figure_floors = {
-    "floors",
+const mba_figure mba_figure_roofline_time = {
+    "roofline_time",
     "Floors",
-    "Fig. 6 · the four floors",
+    "Fig. 6 · measured time and the four floors",
     "The least time of a launch by each resource, from least work and the best known rates, and the median time on "
     "the timeline.",
     "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its "
@@ -456,7 +456,7 @@ const mba_figure mba_figure_fig7 = {
     "them, holds a kernel up. Vector against tensor (the study's, card F7): which of two outlasts the other in kernels "
     "that do both, whatever memory does. Floors use least work; pipes use what counters saw. Where readings "
     "disagree, the claim depends on the convention.",
-    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes",
+    "least work and ceilings; for mixed kernels: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     fig7_columns,

@@ -377,7 +377,7 @@ const mba_figure mba_figure_fig2 = {
     "DRAM mark is on the slope is bound by DRAM; one far below both slope and roof is bound by neither, and its "
     "card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks "
     "beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
-    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db",
+    "operation and byte counts: mambascope profile --model NAME --metric-sets roofline --out run.db",
     false,
     flop_views,
     fig2_columns,
@@ -450,7 +450,7 @@ const mba_figure mba_figure_intensity = {
     "Arithmetic intensity · every convention",
     "{tensor, vector, both} FLOPs over {DRAM, L2, L1} bytes, summed over the kernels of a step.",
     "The study's \"below 3.5 FLOP/byte\" can only be judged with its convention; here are all of them.",
-    "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets "
+    "a timeline with least work (our own models), and for the executed columns: mambascope profile --metric-sets "
     "roofline,cache",
     false,
     NULL,

@@ -259,7 +259,7 @@ const mba_figure mba_figure_table2 = {
     "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
     "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are "
     "at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
-    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes",
+    "SSM kernels on the timeline; proofs need counters: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     table2_columns,

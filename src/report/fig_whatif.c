@@ -175,8 +175,8 @@ const mba_figure mba_figure_fig13 = {
 
 /* ---- every number of the machine, doubled: the step, and its SSM operators alone ---- */
 
-static const char *const doubled_views[] = { "SSM operators", "whole step", NULL };
-static const mba_wi_of   doubled_part[] = { MBA_WI_SSM, MBA_WI_STEP };
+static const char *const sensitivity_views[] = { "SSM operators", "whole step", NULL };
+static const mba_wi_of   sensitivity_part[] = { MBA_WI_SSM, MBA_WI_STEP };
 
 /* Which value of an axis is the better one by two: twice a rate, half the cost of launches; -1: none. */
 static int better_by_two(const mba_wi_axis *a)
@@ -187,12 +187,14 @@ static int better_by_two(const mba_wi_axis *a)
     return -1;
 }
 
-static const mba_grid_column doubled_columns[] = { { "model", "model" },           { "axis", "what is changed" },
-                                                   { "factor", "times" },          { "ssm_ms", "SSM operators, ms" },
-                                                   { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
-                                                   { "speedup", "× as fast" },     { 0 } };
+static const mba_grid_column sensitivity_columns[] = {
+    { "model", "model" },           { "axis", "what is changed" },
+    { "factor", "times" },          { "ssm_ms", "SSM operators, ms" },
+    { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
+    { "speedup", "× as fast" },     { 0 }
+};
 
-static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
+static mba_status sensitivity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
     (void)run;
@@ -204,8 +206,8 @@ static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
             mba_grid_text(g, w->curve[k].name);
             mba_grid_number(g, w->curve[k].value[i]);
             for (int v = 0; v < 2; v++) {
-                mba_grid_number(g, w->model[m].curve_ms[doubled_part[v]][k][i]);
-                mba_grid_number(g, faster(w, m, doubled_part[v], k, i));
+                mba_grid_number(g, w->model[m].curve_ms[sensitivity_part[v]][k][i]);
+                mba_grid_number(g, faster(w, m, sensitivity_part[v], k, i));
             }
         }
     return MBA_OK;
@@ -214,7 +216,7 @@ static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
 /* A gain below this is no answer: nothing but the clock helps, which is latency. */
 static const double WORTH = 1.1;
 
-static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
+static void sensitivity_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
     const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_SSM);
@@ -233,7 +235,7 @@ static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
                     mba_num(WORTH).s);
 }
 
-static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
+static mba_range sensitivity_range(const mba_whatif *w, mba_wi_of part)
 {
     mba_range seen = { 1, 1.2 };
     for (int m = 0; m < w->nmodels; m++)
@@ -245,7 +247,7 @@ static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
     return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
 }
 
-static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
+static void sensitivity_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
 {
     const mba_wi_axis *a = &w->curve[axis];
     const int          i = better_by_two(a);
@@ -265,12 +267,12 @@ static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, 
     }
 }
 
-static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+static mba_status sensitivity_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
 {
     const mba_whatif *w = r->whatif;
     const bool        narrow = width <= MBA_NARROW;
     const double      rh = narrow ? 34 : 24;
-    const mba_range   seen = doubled_range(w, doubled_part[view]);
+    const mba_range   seen = sensitivity_range(w, sensitivity_part[view]);
     int               rows = 0;
     (void)run;
     for (int k = 0; k < w->ncurves; k++) rows += better_by_two(&w->curve[k]) >= 0;
@@ -279,15 +281,15 @@ static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r,
     mba_svg_axis(&s, x, 4, 8 + rh * rows, view ? "speed-up of the step" : "speed-up of its SSM operators");
     for (int k = 0, row = 0; k < w->ncurves; k++)
         if (better_by_two(&w->curve[k]) >= 0)
-            doubled_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, doubled_part[view], k);
+            sensitivity_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, sensitivity_part[view], k);
     mba_svg_end(&s);
     return MBA_OK;
 }
 
-const mba_figure mba_figure_doubled = {
-    "doubled",
+const mba_figure mba_figure_sensitivity = {
+    "sensitivity",
     "What helps SSM",
-    "Fig. 13 · every number doubled",
+    "Fig. 13 · sensitivity to each number of the machine",
     "SIMULATED speed-up of the SSM operators of a step, and of the whole step, with one number of the machine twice as "
     "good (launches: half the cost).",
     "Hollow marks are simulated. A step hides what its SSM operators would gain: GEMM takes most of it. Where only the "
@@ -295,12 +297,12 @@ const mba_figure mba_figure_doubled = {
     "has both. The sliders above know the SSM operators alone, too.",
     "the simulator: mambascope report without --no-simulation",
     true,
-    doubled_views,
-    doubled_columns,
+    sensitivity_views,
+    sensitivity_columns,
     has_whatif,
-    doubled_heading,
-    doubled_numbers,
-    doubled_draw,
+    sensitivity_heading,
+    sensitivity_numbers,
+    sensitivity_draw,
     model_legend
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* figure.h -- what a figure is, and what figures share: the runs, the kernels they show, their colours.
+/* figure.h -- the type of a figure, and what figures share: the runs, the kernels they show, their colours.
  *
- * A figure is a constant of functions over the runs; page.c puts headings, switches, numbers and frames around them,
- * so that
- * every figure has them. To add one: a constant in a fig_*.c and a line in figures.def. */
+ * A figure is a constant of texts and functions over the runs. page.c adds headings, switches, numbers and frames to
+ * every figure. To add one: a constant in a fig_*.c and a line in figures.def. */
 #ifndef MBA_REPORT_FIGURE_H
 #define MBA_REPORT_FIGURE_H
 
@@ -27,7 +26,8 @@ typedef struct mba_figure {
     void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items, of all views; NULL: none */
 } mba_figure;
 
-extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL at the end */
+extern const mba_figure *const mba_figures[];         /* in the order of the page, NULL at the end */
+const char *mba_figure_old_name(const mba_figure *f); /* a former name, for links to the page; NULL: none */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);

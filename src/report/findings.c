@@ -256,7 +256,7 @@ static const card answers[] = {
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
     { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
-    { "", NULL, "% of the floor", "floors", "Floors", percent_floor, say_floor, spark_floor },
+    { "", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor, spark_floor },
 };
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
@@ -357,7 +357,7 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
         mba_card_head(b, "What helps most?", "open", "");
         mba_buf_put(b, "<p>This model is not simulated here");
         mba_buf_put(b, r->whatif ? ": What-if has the models that are.</p>" : " (--no-simulation).</p>");
-        mba_card_end(b, r->whatif ? "fig13" : "floors", r->whatif ? "What-if" : "Floors");
+        mba_card_end(b, r->whatif ? "fig13" : "roofline_time", r->whatif ? "What-if" : "Floors");
         return;
     }
     mba_card_head(b, "What helps most?", "new", "SIMULATED");

@@ -142,7 +142,9 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
 static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\"><p class=\"eyebrow\">%s</p>", f->name, f->eyebrow, f->eyebrow);
+    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\">", f->name, f->eyebrow);
+    if (mba_figure_old_name(f)) mba_buf_add(b, "<span id=\"%s\"></span>", mba_figure_old_name(f));
+    mba_buf_add(b, "<p class=\"eyebrow\">%s</p>", f->eyebrow);
     if (!has_data(f, r)) {
         frame(c, f);
     } else if (f->across) {
@@ -226,7 +228,7 @@ static const char readers[] =
     "<li><a href=\"#fig8\">Why warps wait</a></li><li><a href=\"#fig13\">What would "
     "help</a></li></ul></div><div><h3>You write kernels</h3><ul><li><a href=\"#explorer\">Which kernel, and "
     "why</a></li>"
-    "<li><a href=\"#floors\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a "
+    "<li><a href=\"#roofline_time\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a "
     "href=\"#fig5\">Lives of blocks</a></li></ul></div>"
     "<div><h3>You train models</h3><ul><li><a href=\"#fig1\">Where the step goes</a></li><li><a "
     "href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"

@@ -49,8 +49,10 @@ MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path); /* 
 MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view);
 /* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
-const char         *mba_report_figure_name(int i);  /* NULL behind the last */
-const char         *mba_report_figure_title(int i); /* "Fig. 1 · operator breakdown" */
+const char         *mba_report_figure_name(int i); /* NULL after the last */
+/* The present name of a figure that is given by a former one; other names stay as they are. */
+const char *mba_report_figure_now(const char *name);
+const char *mba_report_figure_title(int i); /* "Fig. 1 · operator breakdown" */
 
 /* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */
 MBA_MUST mba_status mba_report_summary(mba_buf *out, const mba_stores *r);

@@ -184,8 +184,8 @@ function card(k) {
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
     <p class="small">${share}${busiest}</p></div>
-    <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
-    <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --sets stalls")}</div>
+    <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
+    <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>
     <div><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div></div>`;
 }
 

@@ -178,7 +178,7 @@ void mba_card_why(mba_canvas *c, const mba_analysis *a)
     if (w.n || floors) say(b, a, &w, &bound);
     else
         mba_buf_put(b, "<p>Not measured here: it needs SSM kernels with least work or counters (mambascope profile "
-                       "--sets stalls,pipes).</p>");
+                       "--metric-sets stalls,pipes).</p>");
     if (w.n) picture(c, &w);
-    mba_card_end(b, w.n ? "fig8" : "floors", w.n ? "Stalls" : "Floors");
+    mba_card_end(b, w.n ? "fig8" : "roofline_time", w.n ? "Stalls" : "Floors");
 }

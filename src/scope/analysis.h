@@ -141,6 +141,7 @@ void                mba_analysis_destroy(mba_analysis *a); /* NULL is fine */
 
 const char *mba_step_word(const mba_analysis *a); /* "step", or "whole program" where none are told apart */
 const char *mba_breakdown_kind_name(int kind);    /* "gemm", .., "other" */
+const char *mba_mode_words(const char *mode);     /* a mode of the tables step and collection, for readers */
 const char *mba_phase_name(int phase);            /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);          /* "memory", "tensor", "vector", "special" */
 const char *mba_env_find(const mba_analysis *a, const char *key);            /* text of the sheet; NULL */

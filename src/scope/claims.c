@@ -213,7 +213,7 @@ static void f5(const beside *all, mba_claim *c)
     }
     if (!found || !best.alone)
         NEEDS(c, "an intervention on lifetime alone: the same kernels with blocks that stay, same model and size "
-                 "(profile --op ssd=persistent,ssd_bwd=persistent; show --beside)");
+                 "(profile --op ssd=persistent,ssd_bwd=persistent; show --compare)");
 }
 
 static void f6(const beside *all, mba_claim *c)
@@ -306,7 +306,7 @@ static void f9(const beside *all, mba_claim *c)
     if (!isnan(small_hits))
         MEASURED(c, "L2 hit rate of chunk_scan_fwd %.0f %% at %.0f units a step", small_hits, small);
     if (!(large > small)) {
-        NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --beside)");
+        NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --compare)");
         return;
     }
     MEASURED(c, ", %.0f %% at %.0f", large_hits, large);
@@ -387,7 +387,7 @@ static void f10(const beside *all, mba_claim *c)
                  *all->store[0]->workload ? all->store[0]->workload : "a program", kind_percent(all->store[0], MBA_SSM),
                  mba_step_word(all->store[0]));
         NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes, by one program on one GPU: mambascope show mamba1.db "
-                 "claims --beside mamba2.db");
+                 "claims --compare mamba2.db");
         return;
     }
     bool executed = false;

@@ -51,11 +51,13 @@ static bool add(listing *l, bool second, mba_diff_what what, const char *name, c
     return true;
 }
 
+static const char WITHOUT_PROFILER[] = "step time, without profiler";
+
 static bool list_one(listing *l, bool second, const mba_analysis *a)
 {
     bool ok = true;
     if (!isnan(a->plain_s))
-        ok = add(l, second, MBA_DIFF_STEP, "step, not watched", "all", a->plain_s, a->plain_spread_s, 0);
+        ok = add(l, second, MBA_DIFF_STEP, WITHOUT_PROFILER, "all", a->plain_s, a->plain_spread_s, 0);
     if (a->steps > 0) ok = ok && add(l, second, MBA_DIFF_STEP, "kernels and copies", "all", a->busy_s, 0, 0);
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         for (int p = 0; p < MBA_PHASES; p++)
@@ -86,12 +88,12 @@ static int by_kind_then_time(const void *x, const void *y)
     return (longest(a) < longest(b)) - (longest(a) > longest(b));
 }
 
-/* Of steps the unwatched one is judged; where a store has none (another program's), its kernels and copies. */
-static void judge(mba_diff_row *r, double gate, double step_s, bool unwatched)
+/* Judges the step without profiler. If a store has none (an external program), judges its kernels and copies. */
+static void judge(mba_diff_row *r, double gate, double step_s, bool plain)
 {
     const double grown = r->b_s - r->a_s;
     const bool   judged = r->what == MBA_DIFF_OPERATOR
-                        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !unwatched);
+                        || (r->what == MBA_DIFF_STEP && !strcmp(r->name, WITHOUT_PROFILER) == plain);
     r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
                 && grown > r->b_spread_s;
 }
@@ -106,8 +108,8 @@ mba_status mba_diff(mba_diff_row **out, int64_t *n, const mba_analysis *a, const
         free(l.row);
         return mba_fail(MBA_E_NOMEM, "no memory to compare");
     }
-    const bool unwatched = !isnan(a->plain_s) && !isnan(b->plain_s);
-    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s, unwatched);
+    const bool plain = !isnan(a->plain_s) && !isnan(b->plain_s);
+    for (int64_t i = 0; i < l.n; i++) judge(&l.row[i], gate, b->busy_s, plain);
     if (l.n) qsort(l.row, (size_t)l.n, sizeof *l.row, by_kind_then_time);
     *out = l.row;
     *n = l.n;

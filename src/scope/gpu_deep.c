@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_deep.c -- `profile --deep KERNEL`: one launch of it, instruction by instruction. */
+/* gpu_deep.c -- `profile --source KERNEL`: one launch of it, instruction by instruction. */
 #include <string.h>
 
 #include "core/lookup.h"

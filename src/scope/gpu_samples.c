@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_samples.c -- `profile --deep KERNEL`, its second half: where the warps of one launch are, and why they wait.
+/* gpu_samples.c -- `profile --source KERNEL`, its second half: where the warps of one launch are, and why they wait.
  *
  * PC sampling sees only code that was loaded after it was switched on, so a second process of the same command takes
  * the samples (mba_collect_samples, told by MAMBASCOPE_SAMPLES) and leaves them in a text beside the store:
@@ -87,7 +87,7 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
     if (!x.f) return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: %s", path, strerror(errno));
     if (!x.kernel) {
         fclose(x.f);
-        return mba_fail(MBA_E_ARG, "samples of what?\nfix: --deep KERNEL");
+        return mba_fail(MBA_E_ARG, "samples of what?\nfix: --source KERNEL");
     }
     if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message()); // which is the other's to tell
     fflush(x.f);                                                    // the end of CUPTI may be ours

@@ -107,7 +107,7 @@ static mba_status take_row(mba_emulated *r, const char *where, int line, const c
         || !mba_emulated_kernel_find(r->kernel))
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
-                        "fix: mambascope calibrate --imitate makes it",
+                        "fix: mambascope calibrate --emulate makes it",
                         where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
@@ -120,7 +120,7 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
     if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
-                        "fix: mambascope calibrate --imitate makes it",
+                        "fix: mambascope calibrate --emulate makes it",
                         where, r->line);
     memcpy(row, r->at, n);
     row[n] = '\0';

@@ -34,7 +34,8 @@ mba_status mba__directory_begin(char *building, size_t room, const char *directo
 }
 
 /* A run that was killed in here leaves the old directory under its other name, and nothing under its own: then it goes
- * when the new one stands. The new name is on the disk before anything older is removed, here and by --keep. */
+ * when the new one stands. The new name is on the disk before anything older is removed, here and by
+ * --keep-checkpoints. */
 mba_status mba__directory_commit(const char *building, const char *directory)
 {
     char old[PATH_ROOM];

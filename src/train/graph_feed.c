@@ -540,7 +540,7 @@ static void graph_describe(const mba_feed *base, char *text, size_t room)
     snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s%s", (long long)base->size,
              (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
              made_up ? made_up : "", made_up ? ")" : "", followed,
-             f->all ? "; no part held out: no validation (--validation 0.1 holds a tenth out)" : "");
+             f->all ? "; no part held out: no validation (--valid-fraction 0.1 holds a tenth out)" : "");
 }
 
 const mba_feed_type mba_graph_feed = {

@@ -101,8 +101,8 @@ static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_
     f->classes = m->vision.classes;
     f->judged_on = o->held_out || o->plain;
     f->held = has_held            ? ""
-              : o->validation > 0 ? "; others held out evenly by class (--validation)"
-                                  : "; no part held out: no validation (--validation 0.1 holds a tenth out)";
+              : o->validation > 0 ? "; others held out evenly by class (--valid-fraction)"
+                                  : "; no part held out: no validation (--valid-fraction 0.1 holds a tenth out)";
     mba_status st = open_set(&f->set, f->classes, o);
     if (st == MBA_OK) st = open_loader(f, &m->vision, o);
     if (st == MBA_OK) f->base.size = f->set->count;

@@ -105,7 +105,7 @@ static mba_status begin(run *r)
     r->s.tokenizer = &r->tokenizer;
     if (r->o->valid_every > 0 && !r->valid)
         return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
-                                   "fix: --validation 0.1 holds a tenth of it out");
+                                   "fix: --valid-fraction 0.1 holds a tenth of it out");
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
@@ -201,8 +201,8 @@ static mba_status save(run *r)
     return st;
 }
 
-/* Beside the step-*, which --keep removes; where this step is one of them, its files are taken once more and not
- * written. */
+/* Beside the step-*, which --keep-checkpoints removes; where this step is one of them, its files are taken once more
+ * and not written. */
 static mba_status save_best(run *r, bool saved)
 {
     char path[PATH_ROOM], step[PATH_ROOM];
