@@ -107,7 +107,7 @@
     if (plans.length) {
       const row = $(`#kernel-${plans[0][0]}`);
       if (row.nextElementSibling.hidden) row.querySelector("button").click();
-      expect(/plan against measured/.test(row.nextElementSibling.textContent), "plan against measured");
+      expect(/launch plan, measured/.test(row.nextElementSibling.textContent), "launch plan, measured");
     }
   }
 

@@ -221,7 +221,7 @@ static void graphs_train_and_evaluate(void **state)
          0, "SYNTHETIC peptides-func");
     says(run("eval --checkpoint '%s/graphs/step-000006' --graphs tests/golden_graph/peptides_like/batch.graphpk",
              scratch_dir),
-         2, "is not what the model reads");
+         2, "does not fit the model");
     says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 "
              "--json",
              scratch_dir),

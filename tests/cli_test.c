@@ -132,7 +132,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "profile --skip-steps 2 -- true", "--skip-steps needs --range" },
         { "diff a.db b.db --gate 1e400", "0 to 1000" },
         { "suite --only ''", "--only" },
-        { "data prepare --out ''", "--out with a new directory" },
+        { "data prepare --out ''", "give --out a new folder" },
         { "data prepare --out d --seed 0 a.txt", "--seed has no effect here" },
         { "data prepare --out d --synthetic 1K a.txt", "--synthetic has no effect here" },
         { "data prepare --out d --field body", "--field has no effect here" },

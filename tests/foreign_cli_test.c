@@ -138,7 +138,7 @@ static void a_program_without_cuda_says_how_it_ended(void **state)
 {
     (void)state;
     says(in_scratch("./mambascope profile --out run.db -- sh -c 'exit 7'"), 7, "why: it ended with code 7 after ");
-    says(in_scratch("./mambascope profile --out run.db -- true; k=$?; ls; exit $k"), 1, "has not started CUDA");
+    says(in_scratch("./mambascope profile --out run.db -- true; k=$?; ls; exit $k"), 1, "did not start CUDA");
     assert_null(strstr(output, "run.db\n"));
     says(in_scratch("./mambascope profile --out run.db -- ./nobody"), 2, "cannot run './nobody'");
 }

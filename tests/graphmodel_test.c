@@ -108,7 +108,7 @@ static void data_that_does_not_fit_is_explained(void **state)
                { 3, 1, 3, false, ALL, MBA_E_ARG,
                  "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
                { 3, 1, 3, false, 0, MBA_E_ARG,
-                 "nodes have 3 features, the model reads 2\nfix: --data of the kind it was trained on" },
+                 "nodes have 3 features, the model reads 2\nfix: use data of the kind it was trained on" },
                { 2, 1, 3, true, ALL, MBA_E_ARG,
                  "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
                { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED,
@@ -125,11 +125,9 @@ static void data_that_does_not_fit_is_explained(void **state)
                                    .label_width = of[i].labels,
                                    .classes = of[i].classes,
                                    .node_labels = of[i].of_nodes };
-
-        mba_graphnet c = {
-            .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
+        mba_graphnet         c = {
+                    .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
         };
-
         const mba_status st = mba_graph_fit_check(&c, &f, "made");
         if (of[i].st == MBA_OK) assert_ok(st);
         else assert_fails(st, of[i].st, of[i].words);

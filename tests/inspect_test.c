@@ -417,7 +417,7 @@ static void damage_gives_one_clear_error(void **state)
         { "cut.safetensors", "cut.safetensors" },
         { "huge.safetensors", "header length" },
         { "text.safetensors", "header length" },
-        { "text.npy", "not a sound .npy" },
+        { "text.npy", "not a valid .npy" },
         { "loops.edgelist", "has no nodes" },
         { "bare_folder", "no class folders" },
         { "torch", "a ZIP archive (.npz, .pt)" },

@@ -133,11 +133,11 @@ static void an_output_is_not_overwritten(void **state)
     assert_int_equal(mkdir(o.out, 0755), 0); /* empty is fine */
     assert_ok(mba_prepare(&made, t, &o));
     assert_int_equal(scratch_entries("out"), 4);
-    assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "is there already");
+    assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "exists already");
     assert_int_equal(scratch_entries("out"), 4);
     const char *file = scratch("file");
     scratch_put(file, "x", 1);
-    assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = file }), MBA_E_ARG, "is there already");
+    assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = file }), MBA_E_ARG, "exists already");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "" }), MBA_E_ARG, "no name");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "x", .shard_tokens = -1 }), MBA_E_ARG,
                  "shards of -1");

@@ -25,7 +25,7 @@ static void a_resumed_run_does_not_go_into_another(void **state)
     says(run(TRAIN " --stop-after 3 --out '%s/a'", scratch_dir, scratch_dir), 0, "3 steps");
     says(run(TRAIN " --stop-after 6 --out '%s/b'", scratch_dir, scratch_dir), 0, "6 steps");
     says(run(TRAIN " --stop-after 1 --resume '%s/a' --out '%s/b'", scratch_dir, scratch_dir, scratch_dir), 2,
-         "has checkpoints of a run already");
+         "already has checkpoints of a run");
     assert_int_equal(lines_of(scratch("b/log.jsonl")), 6);
     says(run(TRAIN " --stop-after 1 --resume '%s/a' --out '%s/c'", scratch_dir, scratch_dir, scratch_dir), 0,
          "4 steps");
@@ -161,7 +161,7 @@ static void a_run_that_gives_up_keeps_what_it_learned(void **state)
     (void)state;
     says(run("train " SMALL " " DATA " --steps 60 --quiet --lr 100 --guard 0 --clip 0 --warmup 0 --out '%s/f'",
              scratch_dir, scratch_dir),
-         1, "what was learned before them is saved");
+         1, "the state before them is saved");
     says(run("train " SMALL " " DATA " --steps 1 --quiet --resume '%s/f'", scratch_dir, scratch_dir), 0,
          "no step is left");
     const int kept = lines_of(scratch("f/log.jsonl"));
@@ -200,7 +200,7 @@ static void a_batch_that_cannot_be_read_loses_nothing(void **state)
         spoil(i ? 2100 : 700);
         says(run("train " SMALL " --data '%s/spoilt' --steps 20 --quiet --no-shuffle%s --out '%s/cut%d'", scratch_dir,
                  how[i], scratch_dir, i),
-             1, "what was learned before it is saved");
+             1, "the state before it is saved");
         assert_non_null(strstr(output, "not in a vocabulary of 264"));
         const int kept = lines_of(scratch(i ? "cut1/log.jsonl" : "cut0/log.jsonl"));
         assert_in_range(kept, 5, 15);

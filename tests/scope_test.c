@@ -241,7 +241,7 @@ static void the_gate_exits_with_1(void **state)
     says(run("diff '%s/base.db' '%s/slow.db' --csv", scratch_dir, scratch_dir), 0, "what,name,phase,a_ms,b_ms,ratio");
 }
 
-/* A program that is not ours has no unwatched step: its kernels and copies are judged. Without any step nothing
+/* A program that is not ours has no step without profiler: its kernels and copies are judged. Without any step nothing
  * passes. */
 static void the_gate_judges_some_step(void **state)
 {
@@ -264,13 +264,14 @@ static void misuse_is_told(void **state)
     (void)state;
     says(run("show 2>&1"), 2, "show what?");
     says(run("show '%s/a.db' dance 2>&1", scratch_dir), 2, "no table 'dance'");
-    says(run("show '%s/a.db' --csv 2>&1", scratch_dir), 2, "--csv of 0 tables");
+    says(run("show '%s/a.db' --csv 2>&1", scratch_dir), 2, "--csv prints one table, not 0");
     says(run("show '%s/none.db' 2>&1", scratch_dir), 1, "cannot read the store");
     says(run("show docs/architecture.md 2>&1"), 1, "not a database");
     says(run("export '%s/a.db' 2>&1", scratch_dir), 2, "export as what?");
-    says(run("report '%s/a.db' --csv 2>&1", scratch_dir), 2, "--csv of which figure?");
+    says(run("report '%s/a.db' --csv 2>&1", scratch_dir), 2, "--csv needs a figure");
     says(run("diff '%s/a.db' 2>&1", scratch_dir), 2, "two stores");
-    says(run("diff '%s/a.db' '%s/a.db' --gate much 2>&1", scratch_dir, scratch_dir), 2, "--gate much");
+    says(run("diff '%s/a.db' '%s/a.db' --gate much 2>&1", scratch_dir, scratch_dir), 2,
+         "--gate must be a percentage from 0 to 1000, not much");
     says(run("profile " SMALL " --out docs/architecture.md 2>&1"), 2, "exists and is not a store");
     says(run("profile -- 2>&1"), 2, "no command follows --");
     says(run("profile " SMALL " --metric-sets overview,frob --out '%s/none.db' 2>&1", scratch_dir), 2,

@@ -52,15 +52,15 @@ static void long_tables_say_where_they_end(void **state)
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows; --csv prints all)");
 }
 
-/* Clocks that were held back and steps that spread stand on top of every table, and of two stores side by side. */
+/* Throttled clocks and steps that spread stand on top of every table, and of two stores side by side. */
 static void numbers_come_with_their_doubts(void **state)
 {
     (void)state;
     says(run("show " STORES "mamba2.db breakdown"), 0,
-         "note: clocks were held back: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
+         "note: clocks were throttled: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
     says(run("show " STORES "peer.db kernels"), 0,
          "note: step times spread by 27 %: 248.3 to 336.8 ms around a median of 330 ms");
-    says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were held back");
+    says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were throttled");
     says(run("show " STORES "vision.db steps"), 0, "Steps\n");
     assert_null(strstr(output, "note:"));
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: clock of B / A: 1.026 (1530 and 1570 MHz");
@@ -75,7 +75,7 @@ static void numbers_come_with_their_doubts(void **state)
 static void energy_of_short_windows_is_not_told(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db steps"), 0, "energy: not told, the meter wants 5 s and ran for");
+    says(run("show " STORES "mamba2.db steps"), 0, "energy: not reported, the meter needs 5 s but ran for");
     assert_null(strstr(output, "mean power"));
 }
 

@@ -24,9 +24,10 @@ static void what_would_not_be_kept_or_done_is_told(void **state)
     (void)state;
     says(run(TRAIN, scratch_dir), 0, "this run stores nothing: --out DIR");
     says(run(TRAIN " --save-every 2", scratch_dir), 2, "--save-every needs an output folder");
-    says(run(TRAIN " --valid-every 2", scratch_dir), 2, "nothing to validate with");
+    says(run(TRAIN " --valid-every 2", scratch_dir), 2, "--valid-every is set, but the data has no validation part");
     says(run(TRAIN " --valid-every 2 --valid-fraction 0.2", scratch_dir), 0, "step 2  loss");
-    says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2, "--lr-min 0.001 is above --lr 0.0001");
+    says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2,
+         "--lr-min (0.001) must not be larger than --lr (0.0001)");
     says(run(TRAIN " --lr 1e-6", scratch_dir), 0, "4 steps");
     says(run(TRAIN " --cooldown 0.1", scratch_dir), 2, "--cooldown needs --schedule wsd");
     says(run(TRAIN " --schedule linear", scratch_dir), 2, "cosine, constant, wsd or wsd-sqrt");
@@ -48,8 +49,8 @@ static void a_run_stands_for_its_newest_checkpoint(void **state)
     assert_int_equal(run("eval --checkpoint '%s/b/step-000002' " DATA " --json", scratch_dir, scratch_dir), 0);
     assert_true(number("loss") != loss);
     says(run("generate --checkpoint '%s/b' --prompt abc --tokens 3", scratch_dir), 0, "abc");
-    says(run("generate --checkpoint '%s' --prompt abc", scratch_dir), 1, "neither config.json nor a directory step-*");
-    says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
+    says(run("generate --checkpoint '%s' --prompt abc", scratch_dir), 1, "neither config.json nor a step-* folder");
+    says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run has no averaged weights");
 }
 
 static double of_row(int i, const char *key)

@@ -78,7 +78,7 @@ static void explain_above(const mba_show_table *s, const mba_analysis *a)
             n++;
         }
         if (!most) continue;
-        mba_say(stdout, "(above 100 %% of floor: %s", most->row->name ? most->row->name : "?");
+        mba_say(stdout, "(above 100 %% of floor, %s", most->row->name ? most->row->name : "?");
         if (n > 1) printf(" and %lld more", (long long)n - 1);
         mba_say(stdout, ": %s)\n", mba_above_words(a, (mba_above)why).text);
     }

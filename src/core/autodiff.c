@@ -279,7 +279,7 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
                 if (d[k]) drop_share(f->out[k]);
         } else if (any)
             mba_graph_fail(g, mba_fail(MBA_E_UNSUPPORTED, "%s has no gradient\nwhy: %s", f->op->name,
-                                       f->op->no_grad ? f->op->no_grad : "nobody has written it"));
+                                       f->op->no_grad ? f->op->no_grad : "it is not implemented"));
     }
     g->of = NULL;
     g->pass = MBA_UPDATE;

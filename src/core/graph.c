@@ -96,12 +96,12 @@ static bool can_be(mba_graph *g, const mba_type *t)
     if (fits && !none && n <= ELEMS_MAX) return true;
     const int64_t *d = t->dim;
     mba_graph_fail(g, mba_fail(MBA_E_SHAPE,
-                               "a tensor of %lld x %lld x %lld x %lld x %lld numbers\n"
-                               "why: %s\nfix: a %s batch, length or model",
+                               "a tensor of shape %lld x %lld x %lld x %lld x %lld is not "
+                               "possible\nwhy: %s\nfix: choose a %s batch, length or model",
                                (long long)(t->rank > 0 ? d[0] : 1), (long long)(t->rank > 1 ? d[1] : 1),
                                (long long)(t->rank > 2 ? d[2] : 1), (long long)(t->rank > 3 ? d[3] : 1),
                                (long long)(t->rank > 4 ? d[4] : 1),
-                               none ? "there is none in it" : "no machine holds 2^46 of them",
+                               none ? "it has no elements" : "no machine holds 2^46 elements",
                                none ? "larger" : "smaller"));
     return false;
 }

@@ -93,7 +93,7 @@ mba_status mba_temporary_create(mba_temporary *out, const char *what, const char
     for (int i = 0; i < TRIES; i++) {
         snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", in);
         if (!mkdtemp(out->path)) {
-            st = mba_fail(MBA_E_IO, "no place for %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s", what, in,
+            st = mba_fail(MBA_E_IO, "cannot write %s in '%s'\nwhy: %s\nfix: set TMPDIR, or %s", what, in,
                           strerror(errno), instead);
             break;
         }

@@ -79,20 +79,19 @@ static void sections(section out[SECTIONS], const mba_graph_set *s)
     const mba_graph_form *f = &s->form;
     const uint64_t        g = (uint64_t)s->graphs, v = (uint64_t)s->nodes, e = (uint64_t)s->edges;
     const uint64_t        k = (uint64_t)f->lap_k, r = (uint64_t)f->rwse_k;
-
-    const section all[SECTIONS] = {
-        { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
-        { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
-        { "EDGESRC", e, 4, false, FIELD(src) },
-        { "EDGEDST", e, 4, false, FIELD(dst) },
-        { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
-        { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
-        { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
-          FIELD(label) },
-        { "SPLIT", g, 1, true, FIELD(split) },
-        { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
-        { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
-        { "RWSE", v, 4 * r, false, FIELD(rwse) },
+    const section         all[SECTIONS] = {
+                { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
+                { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
+                { "EDGESRC", e, 4, false, FIELD(src) },
+                { "EDGEDST", e, 4, false, FIELD(dst) },
+                { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
+                { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
+                { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
+                  FIELD(label) },
+                { "SPLIT", g, 1, true, FIELD(split) },
+                { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
+                { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
+                { "RWSE", v, 4 * r, false, FIELD(rwse) },
     };
     memcpy(out, all, sizeof all);
 }
@@ -133,7 +132,7 @@ static uint64_t wide(const mba_graph_pack *p, size_t at)
 static mba_status wrong(const mba_graph_pack *p, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: %s\n"
+                    "'%s' is not a valid file of graphs (GRAPHPK1)\nwhy: %s\n"
                     "fix: make it again, for example with tools/pyg_to_graphpk.py",
                     p->name, why);
 }
@@ -141,7 +140,7 @@ static mba_status wrong(const mba_graph_pack *p, const char *why)
 static mba_status wrong_section(const mba_graph_pack *p, const char *tag, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
+                    "'%s' is not a valid file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
                     "fix: make it again, for example with tools/pyg_to_graphpk.py",
                     p->name, tag, why);
 }
@@ -181,7 +180,7 @@ static mba_status read_header(mba_graph_pack *p)
     if (p->n < HEADER_BYTES || memcmp(p->bytes, "GRAPHPK1", 8)) return wrong(p, "it does not begin as such a file");
     if (word(p, 8) != VERSION)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "'%s' is a file of graphs of version %" PRIu32 "\n"
+                        "'%s' is a graph file of version %" PRIu32 "\n"
                         "why: version 1 is known here\nfix: make it again with the tools of this version",
                         p->name, word(p, 8));
     if (word(p, 12) & ~(uint32_t)(FLAG_UNDIRECTED | FLAG_SORTED)) return wrong(p, "it has flags that do not exist");

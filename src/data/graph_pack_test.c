@@ -188,13 +188,12 @@ static void a_label_is_one_of_the_classes(void **state)
     static const uint64_t node_ptr[] = { 0, 1, 3 }, edge_ptr[] = { 0, 0, 0 };
     int32_t               whole[] = { 0, 1, 2 };
     uint8_t               small[] = { 0, 1, 2 };
-
-    mba_graph_set s = { .graphs = 2,
-                        .nodes = 3,
-                        .node_ptr = node_ptr,
-                        .edge_ptr = edge_ptr,
-                        .label = whole,
-                        .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
+    mba_graph_set         s = { .graphs = 2,
+                                .nodes = 3,
+                                .node_ptr = node_ptr,
+                                .edge_ptr = edge_ptr,
+                                .label = whole,
+                                .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.form.classes = 2;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 1 is not one of 2 classes");
@@ -311,7 +310,7 @@ static void a_damaged_header_is_refused(void **state)
     load();
     assert_ok(open_file(file_bytes));
     for (size_t n = 0; n < file_bytes; n++) // no beginning of a file is a file
-        assert_fails(open_file(n), MBA_E_FORMAT, "not a sound file of graphs");
+        assert_fails(open_file(n), MBA_E_FORMAT, "not a valid file of graphs");
     assert_fails(damage_header(7, '2', 1), MBA_E_FORMAT, "does not begin");
     assert_fails(damage_header(8, 2, 4), MBA_E_UNSUPPORTED, "version 2");
     assert_fails(damage_header(12, 4, 4), MBA_E_FORMAT, "flags");

@@ -23,7 +23,7 @@ typedef struct mba_sticks {
 void mba_spark_add(mba_sticks *k, double v, const char *paint);
 void mba_spark_sticks(mba_canvas *c, const mba_sticks *k, const char *caption);
 
-/* One bar, cut: classes of the step, or what binds its kernels. */
+/* One stacked bar: classes of the step, or what limits its kernels. */
 typedef struct mba_bar_part {
     double      part;
     const char *paint;

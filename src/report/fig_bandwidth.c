@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the skyline that shows why they
- * differ. */
+/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the bandwidth over time, which shows
+ * why they differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 enum { MOST = 28 };
 static const double H100_BYTES = 3350e9;
 
-/* Of one launch: bytes that counters saw in their run, else the least bytes over the time of the timeline. */
+/* Of one launch: bytes that counters saw in their run, else the compulsory bytes over the time of the timeline. */
 static double bytes_of(const mba_kernel_view *k)
 {
     return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes;
@@ -61,17 +61,17 @@ static mba_status fig4_numbers(mba_grid *g, const mba_stores *r, int run)
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind),
-                 isnan(k->counted.dram_bytes) ? "least" : "counted", bytes_of(k), seconds_of(k), rate_of(k),
+                 isnan(k->counted.dram_bytes) ? "compulsory" : "counted", bytes_of(k), seconds_of(k), rate_of(k),
                  k->per_step);
     }
     free(c.k);
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
         const mba_bandwidth w = mba_bandwidth_of(a, (mba_group_of)group);
         if (isnan(w.mean)) continue;
-        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
-                 NAN, w.mean, NAN);
-        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
-                 NAN, w.weighted, NAN);
+        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "compulsory" : "counted",
+                 NAN, NAN, w.mean, NAN);
+        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "compulsory" : "counted",
+                 NAN, NAN, w.weighted, NAN);
     }
     return MBA_OK;
 }
@@ -135,7 +135,8 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         mba_svg_bar(&s, x.a, y - 6, fmax(1, mba_at(x, v) - x.a), 12, "bar", mba_kind_paint(k->kind),
                     mba_tip(c, "%s|%s GB/s: %s MB in %s µs (%s)|%s %% of the measured copy",
                             mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(bytes_of(k) / 1e6).s,
-                            mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted",
+                            mba_num(1e6 * seconds_of(k)).s,
+                            isnan(k->counted.dram_bytes) ? "compulsory bytes" : "counted",
                             mba_num(100 * rate_of(k) / a->measured.dram).s),
                     NULL);
     }
@@ -161,12 +162,13 @@ const mba_figure mba_figure_fig4 = {
     "fig4",
     "Bandwidth",
     "Fig. 4 · DRAM bandwidth",
-    "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters "
-    "the least bytes, a lower bound.",
-    "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
-    "launches every kernel counts the same, time-weighted every microsecond. The study's 57.5 % is of the H100's "
-    "3350 GB/s.",
-    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (least)",
+    "DRAM GB/s of one launch of the longest kernels: counted bytes over the time of the counter run; without "
+    "counters, the {compulsory bytes}, a lower bound.",
+    "Bars short of the copy line leave bandwidth unused. The two means answer different questions: over "
+    "launches, every launch counts the same; time-weighted, every microsecond does. {The study|the study}'s 57.5 % "
+    "refers "
+    "to the H100's 3350 GB/s.",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (compulsory)",
     false,
     NULL,
     fig4_columns,
@@ -272,10 +274,10 @@ const mba_figure mba_figure_bandwidth_time = {
     "bandwidth_time",
     "Bandwidth over time",
     "Fig. 4 · bandwidth over time",
-    "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
+    "Kernels of a step, sorted by bandwidth: the width is their time, the area is the bytes that they moved.",
     "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
     "mean over time.",
-    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (least)",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (compulsory)",
     false,
     NULL,
     over_time_columns,

@@ -136,7 +136,7 @@ static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_whatif *w = r->whatif;
     const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_STEP);
     (void)run;
-    mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[best.axis].name,
+    mba_buf_add(b, "SIMULATED %s: doubling the %s helps most, %s × for ", w->machine, w->curve[best.axis].name,
                 mba_num(best.gain).s);
     mba_buf_html(b, w->model[best.model].name);
 }
@@ -160,8 +160,8 @@ const mba_figure mba_figure_fig13 = {
     "What-if",
     "Fig. 13 · what-if",
     "SIMULATED training steps on a machine with one number changed; below, sliders over a grid of three.",
-    "Hollow marks are simulated, with the error that the section on validation states. Launches: half the cost is "
-    "0.5. A line that is flat says that this number does not bind.",
+    "Hollow marks are simulated, with the error that the section on validation states. Launches: 0.5 is half "
+    "the cost. A flat line: this number does not limit the step.",
     "the simulator: mambascope report without --no-simulation",
     true,
     fig13_views,
@@ -173,7 +173,7 @@ const mba_figure mba_figure_fig13 = {
     model_legend
 };
 
-/* ---- every number of the machine, doubled: the step, and its SSM operators alone ---- */
+/* ---- sensitivity: every number of the machine doubled; the step, and its SSM operators only ---- */
 
 static const char *const sensitivity_views[] = { "SSM operators", "whole step", NULL };
 static const mba_wi_of   sensitivity_part[] = { MBA_WI_SSM, MBA_WI_STEP };
@@ -227,11 +227,11 @@ static void sensitivity_heading(mba_buf *b, const mba_stores *r, int run)
         known += own.gain > 0;
         little += own.gain > 0 && own.gain < WORTH;
     }
-    mba_buf_add(b, "SIMULATED %s, SSM operators alone: twice the %s gives most, %s × in ", w->machine,
+    mba_buf_add(b, "SIMULATED %s, SSM operators only: doubling the %s helps most, %s × in ", w->machine,
                 w->curve[best.axis].name, mba_num(best.gain).s);
     mba_buf_html(b, w->model[best.model].name);
     if (little)
-        mba_buf_add(b, "; in %d of %d model%s nothing but the clock gives %s ×", little, known, known == 1 ? "" : "s",
+        mba_buf_add(b, "; in %d of %d model%s only the clock gives %s ×", little, known, known == 1 ? "" : "s",
                     mba_num(WORTH).s);
 }
 
@@ -290,11 +290,11 @@ const mba_figure mba_figure_sensitivity = {
     "sensitivity",
     "What helps SSM",
     "Fig. 13 · sensitivity to each number of the machine",
-    "SIMULATED speed-up of the SSM operators of a step, and of the whole step, with one number of the machine twice as "
-    "good (launches: half the cost).",
-    "Hollow marks are simulated. A step hides what its SSM operators would gain: GEMM takes most of it. Where only the "
-    "clock helps, latency binds. The simulator is further off for single operators than for steps: the error budget "
-    "has both. The sliders above know the SSM operators alone, too.",
+    "SIMULATED speed-up of the SSM operators of a step, and of the whole step, if one number of the machine is "
+    "doubled (launches: half the cost).",
+    "Hollow marks are simulated. The step time hides what SSM operators gain, because GEMM takes most of it. If "
+    "only the clock helps, latency is the limit. The simulator is less accurate for single operators than for "
+    "steps; the error budget has both. The sliders above can show the SSM operators only.",
     "the simulator: mambascope report without --no-simulation",
     true,
     sensitivity_views,
@@ -392,8 +392,8 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             if (!isfinite(ms)) continue;
             mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
             mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
-                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; as measured steps went, %s to %s",
-                                 w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
+                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; band %s to %s", w->model[m].name,
+                                 w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
                                  mba_num(ms * w->high).s),
                          NULL);
             if (measured > 0)
@@ -411,9 +411,9 @@ const mba_figure mba_figure_machines = {
     "machines",
     "Other GPUs",
     "Fig. 13 · other machines",
-    "SIMULATED step of each model on every machine that comes with the program; filled: measured.",
-    "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade "
-    "B: validated against measured times of that machine; C: not.",
+    "SIMULATED step time of each model on every machine that comes with the program; filled marks: measured.",
+    "The {band} spans the smallest and the largest ratio of measured to predicted time over whole steps on the "
+    "H200. {Grade|grade} B: validated against measured times of that machine; C: not validated.",
     "the simulator: mambascope report without --no-simulation",
     true,
     NULL,
@@ -495,8 +495,8 @@ const mba_figure mba_figure_sizes = {
     "Other sizes",
     "Fig. 11 · sensitivity, simulated",
     "SIMULATED time per token of the language models at other lengths, batches, chunks, states and head widths.",
-    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their "
-    "own, that line is flat.",
+    "Hollow marks are simulated. Sizes that a model does not have are left out. Where our kernels choose their "
+    "own chunk size, the line is flat.",
     "a language model: mambascope report mamba2.db",
     true,
     size_views,
@@ -549,7 +549,7 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < w->nsteps; i++)
         least = fmin(least, error_of(&w->step[i])), most = fmax(most, error_of(&w->step[i]));
-    mba_buf_add(b, "The simulator is off by %s %% in the mean over %d held-out points, by %s to %s %% on whole steps",
+    mba_buf_add(b, "The simulator's mean error is %s %% over %d held-out points, and %s to %s %% on whole steps",
                 mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
 }
 
@@ -585,7 +585,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
     mba_svg         s = mba_svg_begin(c, width, 10 + rh * w->nsteps + 40, "Error of predicted steps");
     const double    end = 3 * mba_round_up(far / 3); // ticks at 0 and at thirds
     const mba_scale x = mba_lin(-end, end, left, width - 14);
-    mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "predicted over measured, % off");
+    mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "error of the prediction, %");
     mba_svg_line(&s, mba_at(x, 0), 4, mba_at(x, 0), 8 + rh * w->nsteps, "ax", NULL);
     for (int i = 0; i < w->nsteps; i++) {
         const mba_wi_measured *p = &w->step[i];
@@ -594,7 +594,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
                      words_of(p->subject, narrow ? 46 : 44).s);
         mba_svg_line(&s, mba_at(x, 0), y, at, y, "stem", NULL);
         mba_svg_mark(&s, MBA_DIAMOND, at, y, 5, "ssm", true,
-                     mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: %s %% off", p->subject,
+                     mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: error %s %%", p->subject,
                              mba_num(p->measured_ms).s, mba_num(p->predicted_ms).s, mba_num(error_of(p)).s),
                      NULL);
     }
@@ -605,12 +605,11 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
 const mba_figure mba_figure_validation = {
     "validation",
     "Error budget",
-    "Validation · how far simulated numbers are off",
-    "The simulator against times measured on an H200: whole steps, and in the table all operators, fitted and held "
-    "out.",
-    "Which points constants may be fitted to was decided before the first comparison. What an error means for a "
-    "what-if: a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has "
-    "every point.",
+    "Validation · errors of simulated numbers",
+    "The simulator against times measured on an H200: whole steps, and in the table all operators, {fitted} and "
+    "{held out}.",
+    "The split into fitted and held-out points was made before the first comparison. A speed-up smaller than "
+    "the error of a step is not a finding. `mambascope validate --points` prints every point.",
     "the simulator: mambascope report without --no-simulation",
     true,
     NULL,
@@ -624,7 +623,7 @@ const mba_figure mba_figure_validation = {
 
 /* ---- for the script ---- */
 
-/* For each part its time and per mille by what binds. */
+/* For each part its time, and per mille by what limits it. */
 static void step_json(mba_buf *b, const mba_wi_step *s)
 {
     for (int part = 0; part < MBA_WI_PARTS; part++) {

@@ -26,7 +26,7 @@ MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
 /* fig_whatif.c: what the sliders choose among, and operators on every machine; null where w is NULL. */
 void mba_part_whatif_json(mba_buf *b, const mba_whatif *w);
 
-/* method.c: conventions, environment, ceilings, what watching cost, what is missing. */
+/* method.c: conventions, environment, ceilings, profiler overhead, missing measurements. */
 MBA_MUST mba_status mba_part_method(mba_buf *b, const mba_stores *r);
 
 /* page.c: a switch between runs, where there are several; opens and closes what belongs to one run. */

@@ -103,7 +103,7 @@ static void common_cells(mba_grid *g, const mba_training_run *run, const mba_tra
 
 /* ---- loss ---- */
 
-static const char *const loss_views[] = { "by step", "by data seen", "by time", "second half", NULL };
+static const char *const loss_views[] = { "by step", "by units trained on", "by time", "second half", NULL };
 
 double mba_training_loss(const mba_training_run *run, bool valid)
 {
@@ -146,7 +146,7 @@ static void loss_heading(mba_buf *b, const mba_trainings *r)
     bool      valid;
     const int best = mba_trainings_best(r, &valid);
     if (best < 0) {
-        mba_buf_put(b, "No step has a loss that is a number");
+        mba_buf_put(b, "No step has a finite loss");
     } else if (r->n > 1) {
         best_words(b, r, best, valid);
     } else {
@@ -387,7 +387,7 @@ static void skipped_columns(mba_grid_column *to, const mba_trainings *r)
                                       { "steps", "steps" },
                                       { "skipped", "skipped" },
                                       { "percent", "%" },
-                                      { "no_number", "of them without a number" },
+                                      { "no_number", "loss or norm not finite" },
                                       { "first", "first at step" },
                                       { "last", "last at step" },
                                       { 0 } },
@@ -598,7 +598,7 @@ static void runs_heading(mba_buf *b, const mba_trainings *r)
             different += !before && !is_told(name) && differs(r, name);
         }
     if (r->n == 1) mba_buf_put(b, "The run in numbers");
-    else if (!different) mba_buf_add(b, "%d runs side by side; no option that is known differs", r->n);
+    else if (!different) mba_buf_add(b, "%d runs side by side; no known option differs", r->n);
     else
         mba_buf_add(b, "%d runs side by side; %d option%s differ%s", r->n, different, different == 1 ? "" : "s",
                     different == 1 ? "s" : "");
@@ -613,7 +613,7 @@ static bool has_facts(const mba_trainings *r)
 
 static void options_heading(mba_buf *b, const mba_trainings *r)
 {
-    mba_buf_put(b, r->n == 1 ? "With what it was trained" : "With what they were trained");
+    mba_buf_put(b, r->n == 1 ? "Options of the run" : "Options of the runs");
 }
 
 static void options_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -630,9 +630,8 @@ static const mba_training_figure fig_runs = {
     .eyebrow = "Runs · results side by side",
     .runs_in_columns = true,
     .sub = "Results, then model, data, and the options in which the runs differ.",
-    .reading = "The training loss at the end is the mean of the last steps that were taken: 5 % of the run, at most "
-               "100. Speed is the "
-               "median of all steps. Time is the sum of all sessions of a run that was resumed.",
+    .reading = "The training loss at the end is the mean of the last 5 % of the steps, at most 100. Speed is "
+               "the median of all steps. Time is the sum over all sessions of a resumed run.",
     .has = always,
     .heading = runs_heading,
     .columns = runs_columns,
@@ -643,12 +642,11 @@ static const mba_training_figure fig_loss = {
     .nav = "Loss",
     .eyebrow = "Loss · training and validation",
     .views = loss_views,
-    .sub = "Faint: every step that was taken. Strong: smoothed. Marks on a dashed line: validation.",
+    .sub = "Faint: every step. Strong: smoothed. Marks on a dashed line: validation.",
     .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for "
                "its start, as "
-               "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. "
-               "Point at the "
-               "drawing, or walk it by arrow keys, for the values there.",
+               "TensorBoard draws it. The axis covers 99 % of the single steps; steps beyond it are drawn at "
+               "its edge. Point at the drawing, or use the arrow keys, to read values.",
     .has = always,
     .heading = loss_heading,
     .columns = loss_columns,
@@ -659,7 +657,7 @@ static const mba_training_figure fig_scores = {
     .name = "scores",
     .nav = "Scores",
     .eyebrow = "Scores · of validations",
-    .sub = "What validations judge besides the loss.",
+    .sub = "Scores of validations besides the loss.",
     .reading = "Each mark is one validation.",
     .needs = "a run with validations whose task has scores",
     .has = has_scores,
@@ -673,10 +671,9 @@ static const mba_training_figure fig_norm = {
     .name = "norm",
     .nav = "Gradient norm",
     .eyebrow = "Gradient norm · before clipping",
-    .sub = "The norm of all gradients together, before it is clipped. Faint: every step. Strong: smoothed.",
-    .reading = "A norm that grows for many steps comes before a run that diverges: a lower rate or a longer warm-up "
-               "helps. Single "
-               "peaks are what clipping and the guard are for.",
+    .sub = "The global gradient norm, before clipping. Faint: every step. Strong: smoothed.",
+    .reading = "A norm that grows over many steps announces divergence: use a lower rate or a longer warm-up. "
+               "Clipping and the guard handle single peaks.",
     .needs = "grad_norm in the log",
     .has = has_norm,
     .heading = norm_heading,
@@ -688,7 +685,7 @@ static const mba_training_figure fig_rate = {
     .name = "lr",
     .nav = "Learning rate",
     .eyebrow = "Learning rate",
-    .sub = "The rate that each step was taken with.",
+    .sub = "The learning rate of each step.",
     .reading = "Warm-up, then the schedule of the run.",
     .needs = "lr in the log",
     .has = has_rate,
@@ -703,9 +700,8 @@ static const mba_training_figure fig_speed = {
     .eyebrow = "Speed · data a second",
     .views = speed_views,
     .sub = "Tokens, images or graphs a second, step by step, without validations and checkpoints. Strong: smoothed.",
-    .reading = "The first steps prepare kernels and are slower. A line that sinks in the middle of a run points at the "
-               "data, at "
-               "another job on the machine, or at a GPU that lowers its clock.",
+    .reading = "The first steps prepare kernels and are slower. A line that falls in the middle of a run points "
+               "to the data, to another job on the machine, or to a GPU that lowers its clock.",
     .needs = "a rate in the log",
     .has = has_speed,
     .heading = speed_heading,
@@ -716,11 +712,10 @@ static const mba_training_figure fig_speed = {
 static const mba_training_figure fig_skipped = {
     .name = "skipped",
     .nav = "Skipped steps",
-    .eyebrow = "Skipped steps · kept back by the guard",
-    .sub = "Steps whose update was not taken: loss or norm was no number, or far above its median.",
-    .reading = "A few of many thousand do no harm. Many in a row mean that the rate is too high or the data is "
-               "damaged; eight in a row "
-               "end a run.",
+    .eyebrow = "Skipped steps · by the guard",
+    .sub = "Steps without an update: loss or norm was not finite, or far above its median.",
+    .reading = "A few in many thousand do no harm. Many in a row mean that the learning rate is too high or the "
+               "data is damaged; eight in a row end a run.",
     .has = always,
     .heading = skipped_heading,
     .columns = skipped_columns,
@@ -730,10 +725,10 @@ static const mba_training_figure fig_skipped = {
 static const mba_training_figure fig_samples = {
     .name = "samples",
     .nav = "Samples",
-    .eyebrow = "Samples · written on the way",
-    .sub = "Text that the model of that step continues.",
-    .reading = "The same beginning and the same random numbers at every step, so that only the model differs.",
-    .needs = "text that was written on the way: mambascope train --sample \"In the beginning\" --save-every 500",
+    .eyebrow = "Samples · text at each checkpoint",
+    .sub = "A text, continued by the model of that step.",
+    .reading = "Prompt and random numbers are the same at every step, so that only the model differs.",
+    .needs = "samples: mambascope train --sample \"In the beginning\" --save-every 500",
     .has = has_samples,
     .fits = is_text,
     .heading = samples_heading,
@@ -743,10 +738,10 @@ static const mba_training_figure fig_samples = {
 static const mba_training_figure fig_options = {
     .name = "options",
     .nav = "Options",
-    .eyebrow = "Options · everything the folder says",
+    .eyebrow = "Options · all of them",
     .runs_in_columns = true,
-    .sub = "What the folders of the runs say of model, data, optimizer and order.",
-    .reading = "Where a run was resumed with other values, the notes above say from which step on.",
+    .sub = "Model, data, optimizer and order, from the folders of the runs.",
+    .reading = "If a run was resumed with other values, the notes above say at which step.",
     .needs = "a checkpoint in the run's folder",
     .has = has_facts,
     .heading = options_heading,

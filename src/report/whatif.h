@@ -25,7 +25,7 @@ typedef struct mba_wi_axis {
     double      value[MBA_WI_VALUES];
 } mba_wi_axis;
 
-/* A step: its time, and the parts of it by what binds the longest launch of each operator; the same of its SSM
+/* A step: its time, and the parts of it by what limits the longest launch of each operator; the same of its SSM
  * operators alone. */
 typedef struct mba_wi_time {
     double ms, share[MBA_WI_BOUNDS];
@@ -87,7 +87,7 @@ extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
 int mba_wi_base(const mba_wi_axis *a);
 int mba_wi_grid_size(const mba_whatif *w);
 /* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,
- * faster everything, is no answer. gain 0: nothing was doubled. */
+ * which speeds up everything, is excluded. gain 0: nothing was doubled. */
 typedef struct mba_doubled {
     double gain;
     int    axis, model;

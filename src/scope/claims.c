@@ -473,13 +473,13 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
         if (without && !claims[i].of_any) {
             out[i].verdict = MBA_NOT_APPLICABLE;
             *out[i].needs = 0;
-            snprintf(out[i].measured, sizeof out[i].measured, "no SSM kernels were seen");
+            snprintf(out[i].measured, sizeof out[i].measured, "the run has no SSM kernels");
             continue;
         }
         if (!gpu && out[i].verdict != MBA_OPEN) {
             out[i].verdict = MBA_OPEN;
             snprintf(out[i].needs, sizeof out[i].needs,
-                     "a store of a GPU (profile --device cuda): the claim is about GPUs");
+                     "a store from a GPU (profile --device cuda): the claim is about GPUs");
         }
     }
 }

@@ -23,7 +23,7 @@ static mba_status note_what_a_cpu_has_not(const mba_collecting *c)
         MBA_TRY(mba_note_missing(c->store, "blocks", "--blocks: a CPU runs no thread blocks",
                                  "mambascope profile --device cuda --blocks"));
     if (o->deep)
-        MBA_TRY(mba_note_missing(c->store, "deep", "--source: instructions are counted in kernels of a GPU",
+        MBA_TRY(mba_note_missing(c->store, "deep", "--source: only GPU kernels have instruction counts",
                                  "mambascope profile --device cuda --source KERNEL"));
     return MBA_OK;
 }

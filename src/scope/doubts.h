@@ -16,9 +16,9 @@ typedef struct mba_doubt {
     char text[320];
 } mba_doubt;
 
-/* Clocks that were held back, steps whose times spread, programs of which no step is known or that were interrupted.
- * The spread is the distance from the 10th to the 90th percentile over the median (of fewer than 11 steps: from the
- * shortest to the longest); above 10 % it is a doubt. */
+/* Throttled clocks, steps whose times spread, programs of which no step is known or that were interrupted. The spread
+ * is the distance from the 10th to the 90th percentile over the median (of fewer than 11 steps: from the shortest to
+ * the longest); above 10 % it is a doubt. */
 int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a);
 
 /* The SM's clock while steps ran, MHz, as the driver told; NaN: it did not. reasons: what held it back; "". */

@@ -124,9 +124,10 @@ static const char *const signature[] = { "smsp__inst_executed.sum",
                                          "dram__bytes_read.sum",
                                          "dram__bytes_write.sum" };
 
-// clang-format off
-#define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
-// clang-format on
+#define SET(name, about, passes, list) \
+    { \
+        name, about, passes, list, (int)(sizeof list / sizeof *list) \
+    }
 const mba_metric_set mba_metric_sets[] = {
     SET("overview", "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline", "tensor and vector FLOPs, bytes of DRAM, L2 and L1", 2, roofline),
@@ -153,7 +154,7 @@ static mba_status unknown_set(const char *name)
         const size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", s->name);
     }
-    return mba_fail(MBA_E_ARG, "no counter set '%.60s'\nfix: %s; '' for none", name, known);
+    return mba_fail(MBA_E_ARG, "there is no counter set '%.60s'\nfix: choose from %s; '' for none", name, known);
 }
 
 mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)

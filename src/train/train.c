@@ -104,8 +104,8 @@ static mba_status begin(run *r)
             mba_run_tokenizer(&r->tokenizer, r->train, r->o->feed.tokenizer, r->o->resume ? r->o->resume : r->o->init));
     r->s.tokenizer = &r->tokenizer;
     if (r->o->valid_every > 0 && !r->valid)
-        return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
-                                   "fix: --valid-fraction 0.1 holds a tenth of it out");
+        return mba_fail(MBA_E_ARG, "--valid-every is set, but the data has no validation part\nfix: add "
+                                   "--valid-fraction 0.1 to hold out a tenth of it");
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
@@ -180,7 +180,7 @@ static json_t *trainer_json(const run *r)
 static mba_status save_as(run *r, char path[PATH_ROOM], const char *name)
 {
     if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", r->o->out);
     json_t    *trainer = trainer_json(r);
     mba_status st = mba_json_whole(trainer, "trainer.json");
     if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer);
@@ -226,8 +226,8 @@ static mba_status finish_save(run *r)
 static mba_status read_floats(float *x, int n, const json_t *a)
 {
     if (!json_is_array(a) || json_array_size(a) != (size_t)n)
-        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged\n"
-                                      "fix: --resume with an older checkpoint of the run");
+        return mba_fail(MBA_E_FORMAT, "the guard state in trainer.json is damaged\nfix: resume from an older "
+                                      "checkpoint of the run");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
@@ -239,7 +239,7 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
     MBA_TRY(mba_json_int(t, key, now, INT64_MIN, INT64_MAX, &then));
     return then == now ? MBA_OK
                        : mba_fail(MBA_E_ARG,
-                                  "the checkpoint was made with %s %lld, now it is %lld\n"
+                                  "the checkpoint was saved with %s %lld, now it is %lld\n"
                                   "fix: give the options of the first run",
                                   key, (long long)then, (long long)now);
 }
@@ -252,7 +252,7 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
                ? MBA_OK
                : mba_fail(
                    MBA_E_ARG,
-                   "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
+                   "the checkpoint was saved with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
                    mba_quote(then).text, now);
 }
 
@@ -305,8 +305,8 @@ static mba_status load_weights(run *r, char path[PATH_ROOM], const char *from)
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
         return mba_fail(MBA_E_ARG,
-                        "'%s' is a model of %s, not of %s\n"
-                        "fix: leave --model out to go on with its own",
+                        "'%s' is a model of %s, not of %s\nfix: leave --model out to continue with "
+                        "its own model",
                         path, mba_task_name(m.task), mba_task_name(r->s.model.task));
     MBA_TRY(mba_model_complete(&m));
     const bool other = r->o->init && m.task == MBA_TASK_IMAGES && m.vision.classes != r->s.model.vision.classes;
@@ -348,7 +348,7 @@ static mba_status rewind_log(const char *path, int64_t step)
     mba_file_unmap(&map);
     return whole || !truncate(path, (off_t)keep)
                ? MBA_OK
-               : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
+               : mba_fail(MBA_E_IO, "cannot truncate '%s'\nwhy: %s\nfix: make it writable", path, strerror(errno));
 }
 
 static mba_status open_log(run *r)
@@ -361,7 +361,7 @@ static mba_status open_log(run *r)
     r->log = fd < 0 ? NULL : fdopen(fd, "a");
     if (!r->log) {
         if (fd >= 0) close(fd);
-        return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+        return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: the folder is not writable, or the disk is full", path);
     }
     if (r->o->options) MBA_TRY(mba_run_options_save(r->o->options, r->o->out));
     MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
@@ -538,7 +538,7 @@ static mba_status explain(run *r, const char **note)
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
-    else snprintf(r->note, sizeof r->note, "every operator is finite; the norm of the gradients is not");
+    else snprintf(r->note, sizeof r->note, "all operator outputs are finite; the gradient norm is not");
     *note = r->note;
     return MBA_OK;
 }
@@ -590,9 +590,9 @@ static mba_status give_up(run *r, const char *note)
     const bool kept = r->o->out && r->step.index > r->began_at + BAD_STEPS_MAX;
     if (kept) MBA_TRY(save(r));
     return mba_fail(MBA_E_DEVICE,
-                    "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup%s",
-                    BAD_STEPS_MAX, note ? note : "the loss does not come back",
-                    kept ? "; what was learned before them is saved" : "");
+                    "%d steps in a row were skipped\nwhy: %s\nfix: use a lower --lr or a longer --warmup%s",
+                    BAD_STEPS_MAX, note ? note : "the loss does not recover",
+                    kept ? "; the state before them is saved" : "");
 }
 
 static mba_status end_unread(run *r)
@@ -601,8 +601,7 @@ static mba_status end_unread(run *r)
     if (learned && !due(r->o->save_every, r->step.index)) MBA_TRY(save(r));
     const mba_status st = mba_fail(r->unread, "%s", r->story);
     return learned
-               ? mba_where(st,
-                           "the batch after step %lld; what was learned before it is saved, --resume goes on with it",
+               ? mba_where(st, "the batch after step %lld; the state before it is saved, --resume continues from it",
                            (long long)r->step.index)
                : st;
 }
@@ -619,7 +618,7 @@ static mba_status check_log(const run *r)
 {
     return !r->log || !ferror(r->log)
                ? MBA_OK
-               : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", r->o->out);
+               : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nwhy: the disk may be full", r->o->out);
 }
 
 static mba_status loop(run *r)
