@@ -64,7 +64,7 @@ static void images_train_and_evaluate(void **state)
              golden, golden, scratch_dir),
          0, "loss");
     says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2,
-         "a model of images, given are tokens");
+         "a model of images, but the data is tokens");
     says(run("generate --checkpoint %s", golden), 2, "a model of images");
     assert_null(strstr(output, "In the beginning")); // no text where there will be none
     assert_ok(mba_npy_write(scratch("y.npy"), MBA_WIRE_I32, 1, (int64_t[]){ 2 }, (int32_t[]){ 3, 7 }));
@@ -148,7 +148,7 @@ static void a_network_of_the_hub_is_evaluated_trained_and_written(void **state)
     says(run("train --init " HUB " --set classes=10,image=24 --data shapes --steps 2 --batch 2 --valid-batches 1 --out "
              "'%s/tuned'",
              scratch_dir),
-         0, "the head starts anew: it has 10 classes, that of '" HUB "' has 7");
+         0, "the head is initialised again: it has 10 classes, the head of '" HUB "' has 7");
     assert_published_keys(scratch("tuned/step-000002/config.json"));
     assert_same_layout(scratch("tuned/step-000002/model.safetensors"), HUB "/model.safetensors");
     says(run("train --resume '%s/tuned' --data shapes --steps 3 --batch 2 --valid-batches 1", scratch_dir), 0,
@@ -419,8 +419,7 @@ static void graph_presets_follow_their_data(void **state)
              "from the data: node_reals=2");
     says(run("train --model graphmamba-mnist" SMALL_GRAPHS, "", scratch_dir), 0, "edge_reals=0, outputs=2");
     says(run("train --model graphmamba-peptides-func" SMALL_GRAPHS, "", scratch_dir), 0, "outputs=2, loss=ce");
-    says(run("train --model graphmamba-voc" SMALL_GRAPHS, "", scratch_dir), 0,
-         "readout=mean; no part held out: no validation");
+    says(run("train --model graphmamba-voc" SMALL_GRAPHS, "", scratch_dir), 0, "readout=mean; no validation part");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         says(run("train --model graphmamba-mnist" SMALL_GRAPHS, wrong[i].set, scratch_dir), 2, wrong[i].why);
         assert_non_null(strstr(output, wrong[i].fix));

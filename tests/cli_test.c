@@ -89,7 +89,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "dance", "no command 'dance'" },
         { "profile", "profile what?" },
         { "train", "no model is given" },
-        { "train --model nobody", "no model 'nobody'" },
+        { "train --model nobody", "there is no model named 'nobody'" },
         { "train --model mamba-130m --batch 0", "--batch must be a whole number from 1 to 1048576, not 0" },
         { "train --model mamba-130m --batch x", "--batch must be a whole number from 1 to 1048576, not x" },
         { "train --model mamba-130m --lengthy 3", "no option --lengthy" },

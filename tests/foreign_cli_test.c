@@ -83,7 +83,7 @@ static void a_program_without_a_loop_is_called_a_whole(void **state)
     says(in_scratch(PROFILE "once"), 0, "steps: none found, the store is of the whole program");
     shows("notes", "steps, missing: whole program: no loop was found");
     shows("claims", "F2  not applicable");
-    shows("claims", "measured  no SSM kernels were seen");
+    shows("claims", "measured  the run has no SSM kernels");
 }
 
 static void its_exit_code_is_passed_on(void **state)

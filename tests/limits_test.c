@@ -96,7 +96,7 @@ static void a_file_that_is_cut_short_is_an_error(void **state)
     assert_int_equal(run("head -c 4000000 /dev/zero >t.bin; { " TRAIN
                          " --quiet --data t.bin --steps 100000000 --out cut >talk 2>&1; "
                          "echo $? >code; } & until [ -s cut/log.jsonl ]; do sleep 0.02; done; : >t.bin; wait; "
-                         "test $(cat code) = 1 && grep -q \"t.bin' was cut short\" talk"),
+                         "test $(cat code) = 1 && grep -q \"t.bin' was truncated\" talk"),
                      0);
 }
 

@@ -84,11 +84,11 @@ static void failures_leave_nothing_behind(void **state)
         const char *words;
     } cases[] = {
         { "a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":\"y\"\n{\"text\":\"z\"}\n", MBA_E_FORMAT,
-          "line 2 is no JSON object" },
+          "line 2 is not a JSON object" },
         { "a.jsonl", NULL, "{\"text\":\"x\"}\n\n{\"text\":3}\n", MBA_E_FORMAT, "line 3 has no text under \"text\"" },
         { "a.jsonl", "body", "{\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 has no text under \"body\"" },
         { "a.ndjson", NULL, "{\"text\":\"x\"}\n[1]\n", MBA_E_FORMAT, "line 2 is a list, not an object" },
-        { "a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is no JSON object" },
+        { "a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is not a JSON object" },
         { "a.jsonl", NULL, "{\"text\":\"\xff\"}\n", MBA_E_FORMAT, "line 1" },
         { "a.jsonl", NULL, "\n\n", MBA_E_ARG, "no text" },
         { "a.txt", NULL, "", MBA_E_ARG, "no text" },

@@ -376,7 +376,7 @@ static const struct {
     { "sed -i 's/\"value\": \"./&x/' step-000006/checksums.json", "config.json", "checksums.json says" },
     { "truncate -s 100 step-000006/checksums.json", "checksums.json", "" },
     { "rm -r step-000006 && cp -r step-000004 step-000006", "step-000006",
-      "is the checkpoint of step 4: its name says 6" },
+      "is the checkpoint of step 4, but its name says 6" },
 };
 
 /* A flipped bit, a zeroed page or the weights of another step were resumed from in silence. */
@@ -418,7 +418,7 @@ static void damage_is_seen_by_all_who_read_a_checkpoint(void **state)
     for (int i = 0; i < 4; i++) {
         snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/step-000006/");
         says(run("%s", line), 1, "step-000006//model.safetensors' is damaged: its xxh64 is ");
-        assert_non_null(strstr(output, "hurt/step-000004', the newest older checkpoint that is sound"));
+        assert_non_null(strstr(output, "hurt/step-000004', the newest older checkpoint without damage"));
         snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/best");
         says(run("%s", line), 1, "best/model.safetensors' is damaged");
     }

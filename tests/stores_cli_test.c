@@ -83,12 +83,12 @@ static void what_is_above_its_floor_is_explained(void **state)
 {
     (void)state;
     says(run("show " STORES "mamba2.db kernels"), 0,
-         "(above 100 % of floor, adamw_flat and 2 more: the floor's rate is that of a large copy, "
+         "(above 100 % of floor, adamw_flat and 2 more: the floor uses the rate of a large copy, "
          "3.96 of the data sheet's 4.81 TB/s");
     says(run("show " STORES "graph.db operators"), 0,
-         ": L2 held part of the operands, and the floor counts all of them from DRAM)");
+         ": L2 held part of the operands, but the floor counts all of them as DRAM traffic)");
     says(run("show " STORES "chunked.db kernels"), 0,
-         "product of 8192^3 at the clock the power limit left it, 796 of the data sheet's 1071 TFLOP/s");
+         "an 8192^3 matrix product, whose clock the power limit lowers, 796 of the data sheet's 1071 TFLOP/s");
 }
 
 /* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */

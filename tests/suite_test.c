@@ -237,8 +237,8 @@ static void resumed_anywhere_it_ends_the_same(void **state)
 static void options_that_differ_are_refused(void **state)
 {
     (void)state;
-    says(suite("whole", "--resume --full", 0), 2, "was begun with scale tiny, not full");
-    says(suite("whole", "--resume --steps 7", 0), 2, "was begun with steps 3, not 7");
+    says(suite("whole", "--resume --full", 0), 2, "was started with scale tiny, not full");
+    says(suite("whole", "--resume --steps 7", 0), 2, "was started with steps 3, not 7");
     says(suite("whole", "--tiny --resume --threads 1", 0), 2, "was recorded with other options");
     says(suite("whole", "--tiny --quick", 0), 2, "one of them");
     says(suite("whole", "--only nobody", 0), 2, "--only nobody");

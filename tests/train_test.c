@@ -409,7 +409,7 @@ static void weights_that_are_no_numbers_generate_nothing(void **state)
     mba_session_end(&s);
     assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
     assert_fails(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("unsound"), .temperature = 1 }),
-                 MBA_E_FORMAT, "not a number");
+                 MBA_E_FORMAT, "are not finite");
 }
 
 static void the_guard_skips_what_is_out_of_line(void **state)

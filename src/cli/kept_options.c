@@ -12,7 +12,7 @@ static unsigned mark_of(const mba_option *o)
 {
     const unsigned mark = o->kind & MBA_RUN_MARKS;
     mba_assert((o->kind & MBA_OPT_KINDS) != MBA_OPT_TEXTS);
-    mba_assert(mark); // every option of a run says what becomes of it
+    mba_assert(mark); // every option of a run has a mark
     return mark;
 }
 

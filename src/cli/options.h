@@ -22,32 +22,32 @@
 typedef enum mba_opt {
     MBA_OPT_FLAG,  /* bool */
     MBA_OPT_INT,   /* int64_t, within least .. most */
-    MBA_OPT_MOST,  /* int64_t too, and nothing or another option may follow: then it is `most` */
+    MBA_OPT_MOST,  /* int64_t with an optional value; without one it is `most` */
     MBA_OPT_REAL,  /* double, within least .. most */
     MBA_OPT_BYTES, /* int64_t; 512M, 6GB (10^9), 6GiB (2^30) */
-    MBA_OPT_TEXT,  /* const char *, lent from argv */
-    MBA_OPT_TEXTS, /* mba_operands: every time it is given adds one */
+    MBA_OPT_TEXT,  /* const char *, points into argv */
+    MBA_OPT_TEXTS, /* mba_operands: each use adds one */
     MBA_OPT_ALIAS, /* not an option: see MBA_OPTION_ALIAS */
     MBA_OPT_GROUP, /* not an option: see MBA_OPTION_GROUP */
 } mba_opt;
 
-/* What happens to an option of a run that is resumed (run_options.h); one of them beside the kind. */
+/* What --resume does with an option (kept_options.h); one of these is combined with the kind. */
 enum {
     MBA_OPT_KINDS = 15,   /* the bits of the kind */
-    MBA_RUN_FIXED = 16,   /* kept with the run; another value is refused */
-    MBA_RUN_CHANGES = 32, /* kept; another value is taken and named */
-    MBA_RUN_NOTED = 48,   /* kept for the reader; a resumed run does not take it over */
-    MBA_RUN_APART = 64,   /* of this call alone */
+    MBA_RUN_FIXED = 16,   /* stored with the run; another value is refused */
+    MBA_RUN_CHANGES = 32, /* stored; another value is accepted and printed */
+    MBA_RUN_NOTED = 48,   /* stored for the reader; a resumed run does not use it */
+    MBA_RUN_APART = 64,   /* not stored: for this call only */
     MBA_RUN_MARKS = 112,
 };
 
 typedef struct mba_option {
     const char *name; /* "--batch" */
-    unsigned    kind; /* an mba_opt; in the table of a run, with a mark: MBA_OPT_REAL | MBA_RUN_FIXED */
+    unsigned    kind; /* an mba_opt; for `train` with a mark: MBA_OPT_REAL | MBA_RUN_FIXED */
     void       *to;
-    const char *value; /* what the help calls its value */
+    const char *value; /* name of its value in the help */
     const char *help;
-    double      least, most; /* of a number; both 0: any */
+    double      least, most; /* range of a number; both 0: any */
 } mba_option;
 
 /* Rows of a table that are not options themselves. An alias accepts a former spelling and prints "note: --old is now

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cards.h -- what cards are made of: a head, a large number, a small picture; and the two that ask for more than one
- * number of a store: why (why.c) and what would help (findings.c). */
+/* cards.h -- the parts of a card (head, large number, small drawing), and the card with several numbers: why
+ * (why.c). */
 #ifndef MBA_REPORT_CARDS_H
 #define MBA_REPORT_CARDS_H
 
@@ -32,8 +32,7 @@ void mba_spark_strip(mba_canvas *c, const mba_bar_part *p, int n, const char *ca
 
 /* ---- why.c ---- */
 
-/* Why SSM kernels take the time they take: what their warps wait for, what their floor is, which unit is busiest,
- * and how much vector work there is to a tensor FLOP. */
+/* What limits SSM kernels: stall reasons, floor, busiest unit, and vector work per tensor FLOP. */
 void mba_card_why(mba_canvas *c, const mba_analysis *a);
 
 #endif

@@ -36,7 +36,8 @@ static void see(span *s, double v)
     if (!(s->hi >= v)) s->hi = v;
 }
 
-/* Of single steps the middle 99 %: one bad step must not press the others flat. It is drawn at the edge. */
+/* Single steps set the axis with their middle 99 %: one bad step must not flatten the others. It is drawn at the
+ * edge. */
 static void see_steps(span *s, const mba_curves *k, const mba_curve *c)
 {
     double *v = malloc(sizeof *v * (size_t)(c->n ? c->n : 1));
@@ -101,7 +102,7 @@ static void y_axis(mba_svg *s, mba_scale y, double right, const char *label, boo
 
 /* ---- curves ---- */
 
-/* A column has up to two points: of single steps both ends, of others the last. */
+/* A column has up to two points: a faint curve shows both extremes, others the last point. */
 typedef struct column {
     double x, lo, hi, last;
     bool   rises;
@@ -207,7 +208,7 @@ static void draw_areas(mba_svg *s, const mba_curves *k, mba_scale x)
         draw_area(s, k, x, x.lo + (end - x.lo) * i / areas, x.lo + (end - x.lo) * (i + 1) / areas);
 }
 
-/* A drawing alone has no legend beside it. */
+/* A drawing outside of the page has no legend, so names stand in it. */
 static void names_within(mba_svg *s, const mba_curves *k)
 {
     double at = LEFT + MBA_LETTER * mba_characters(k->y_label) + 20;

@@ -12,7 +12,7 @@
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 
-/* Kernels of a run: more stores, fewer of each, so that the page stays small. */
+/* Kernels shown per run: fewer if there are many stores, so that the page stays small. */
 static int most_of(const mba_stores *r)
 {
     const int n = ROWS / r->shown;
@@ -135,7 +135,7 @@ typedef struct records {
     int      nstalls;
 } records;
 
-/* Begins the next field; true where its value is wanted. */
+/* Begins the next field; true if its value is to be written. */
 static bool begin_field(records *r, const char *name)
 {
     if (r->any) mba_buf_put(r->b, ",");
@@ -246,7 +246,7 @@ static void least_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "least_sf", k->least.special_ops);
 }
 
-/* What else is known of the kernels of a run: plan against counters, and records of their blocks. */
+/* Adds the comparison of plans with counters, and the records of blocks. */
 typedef struct proofs {
     mba_verification *plan;
     mba_blocks_view  *block;

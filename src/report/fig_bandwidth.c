@@ -10,7 +10,7 @@
 enum { MOST = 28 };
 static const double H100_BYTES = 3350e9;
 
-/* Of one launch: bytes that counters saw in their run, else the compulsory bytes over the time of the timeline. */
+/* Bytes of one launch: counted in the counter run, else the compulsory bytes over the time of the timeline. */
 static double bytes_of(const mba_kernel_view *k)
 {
     return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes;
@@ -99,7 +99,7 @@ static int higher_first(const void *x, const void *y)
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* A line with its name left of it. The highest stands on top, so that no line runs through the name of another. */
+/* Draws lines with their names on the left. The highest value comes first, so that no line crosses another name. */
 static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bottom)
 {
     int known = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_blocks.c -- Fig. 5 and 8: lifetimes of thread blocks; occupancy, its limiter and why warps wait. */
+/* fig_blocks.c -- Fig. 5 and 8: block lifetimes; occupancy, its limiter and stall reasons. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool has_lives(const mba_stores *r, int run)
     return mba_any_kernel(r->run[run].a, has_life) || r->run[run].blocks > 0;
 }
 
-/* Lives of one kernel: the mean of the counters, and the records of single blocks where there are some. */
+/* Block lifetimes of one kernel: the mean by counters, and records of single blocks if there are some. */
 typedef struct lives {
     double mean_s, median_s, p95_s, prologue, epilogue;
 } lives;
@@ -54,13 +54,13 @@ static const mba_grid_column fig5_columns[] = { { "kernel", "kernel" },
                                                 { "dram_kib_per_sm_us", "DRAM KiB per SM and µs" },
                                                 { 0 } };
 
-/* Little's law over the counter run: blocks that are there at once on an SM; NaN where lives were not counted. */
+/* Resident blocks per SM by Little's law over the counter run; NaN if lifetimes were not counted. */
 static double resident_of(const mba_analysis *a, const mba_kernel_view *k)
 {
     return blocks_of(k) * k->counted.block_s / (k->counted.time_s * a->sms);
 }
 
-/* What an SM and DRAM exchange in a microsecond: times the latency of DRAM, the bytes in flight. */
+/* Bytes that an SM and DRAM exchange per microsecond; times the DRAM latency, they are the bytes in flight. */
 static double exchanged_of(const mba_analysis *a, const mba_kernel_view *k)
 {
     return 1e-6 * k->counted.dram_bytes / k->counted.time_s / a->sms;
@@ -166,7 +166,7 @@ static void draw_lives(mba_svg *s, const mba_analysis *a, const mba_chosen *c, c
 
 enum { BINS = 40, KERNELS_MAX = 8 };
 
-/* Of a record; NaN where it is not sound. */
+/* The lifetime in a record; NaN if the record is invalid. */
 static double life_of(const mba_row_block *b)
 {
     return b->start_ns == MBA_ABSENT || b->end_ns < b->start_ns ? NAN

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_breakdown.c -- Fig. 1: where the step goes, by class, for every run; and the operators of one run. */
+/* fig_breakdown.c -- Fig. 1: the time of a step by class, for every run, and the operators of one run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -262,7 +262,7 @@ static double requests_of(const mba_kernel_view *k, bool store)
                                       : "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum");
 }
 
-/* How often what a level holds is asked for, for each byte that comes from the next one. */
+/* Reuse in a level: bytes through it per byte of the next level. */
 static double reuse_at(double bytes, double next) { return next > 0 ? bytes / next : NAN; }
 
 static mba_status fig9_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -293,7 +293,7 @@ static void fig9_heading(mba_buf *b, const mba_stores *r, int run)
     mba_buf_add(b, "%d of %d kernels touch more than 16 sectors with a load of a warp", wide, n);
 }
 
-/* Requests of a step by the sectors they touch: each kernel's where its mean is. */
+/* Requests of a step by the sectors they touch; each request counts with the mean of its kernel. */
 enum { SECTOR_BINS = 16 };
 static void requests_by_sectors(const mba_analysis *a, bool store, double bin[SECTOR_BINS])
 {

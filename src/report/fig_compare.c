@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_compare.c -- what needs more than one store: Mamba-1 against Mamba-2, sizes, variants (peers: fig_peers.c). */
+/* fig_compare.c -- figures that need several stores: Mamba-1 against Mamba-2, sizes, variants (peers: fig_peers.c). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,7 +178,7 @@ const mba_figure mba_figure_fig10 = { "fig10",
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-/* Two layers of a preset are not the preset: they learn other numbers of values. On one machine: an A100 is no H200. */
+/* Equal models have equal parameter counts (two layers of a preset are not the preset) and ran on the same machine. */
 static bool same_model(const mba_run *a, const mba_run *b)
 {
     return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
@@ -329,7 +329,7 @@ bool mba_run_is_size(const mba_stores *r, int run)
     return false;
 }
 
-/* Tokens of a sequence, of the store's words for its batch; 0: it has none. */
+/* Tokens per sequence, from the text that describes the batch; 0: unknown. */
 static double length_of(const mba_run *run)
 {
     const char *at = strstr(run->a->batch, "length ");
@@ -340,7 +340,7 @@ enum { BY_LENGTH, BY_UNITS };
 static double swept(const mba_run *run, int view) { return view == BY_LENGTH ? length_of(run) : run->a->units; }
 static double held(const mba_run *run, int view) { return view == BY_LENGTH ? run->a->units : 0; }
 
-/* Whether two runs are of one line: the same model by the same variants, all equal but what is swept. */
+/* Whether two runs belong to one line: everything is equal except the swept parameter. */
 static bool of_one_line(const mba_run *a, const mba_run *b, int view)
 {
     return same_model(a, b) && held(a, view) == held(b, view) && !strcmp(variants_of(a->a).s, variants_of(b->a).s);
@@ -353,7 +353,7 @@ static int first_of_line(const mba_stores *r, int run, int view)
     return first;
 }
 
-/* A model by its variants looks the same in both charts. */
+/* A model with its variants has the same colour and mark in both charts. */
 static int look_of(const mba_stores *r, int run)
 {
     const int first = first_of_line(r, run, BY_UNITS);
@@ -479,7 +479,7 @@ static int first_variant(const mba_stores *r, int i)
     return k;
 }
 
-/* What the SSM kernels of a variant move and how long their blocks live, as columns at the right. */
+/* Columns at the right: bytes moved by the SSM kernels of a variant, and their block lifetimes. */
 static void draw_moved(mba_svg *s, double y, const mba_analysis *a, bool first)
 {
     static const char *const heading[] = { "DRAM GB", "L2 GB", "GB/s", "block µs" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_memory.c -- the memory of a step: what is alive at every node, and who owns it. */
+/* fig_memory.c -- the memory of a step: live bytes at every node, and their owners. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static mba_status memory_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Bytes in words: GB from ten of them on, else MB. */
+/* Bytes as text: in GB from 10 GB on, else in MB. */
 typedef struct sized {
     double      by;
     const char *name;
@@ -64,7 +64,7 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
     mba_memory_destroy(m);
 }
 
-/* At most this many points: the highest of its stretch each. */
+/* At most this many points, each the maximum of its interval. */
 enum { POINTS = 120 };
 
 static void draw_level(mba_svg *s, mba_scale x, mba_scale y, double v, const char *cls)

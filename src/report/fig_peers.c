@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_peers.c -- ours beside programs that are not: by class of operator, and every store in a row. */
+/* fig_peers.c -- our stores and those of peers, by operator class and in one list. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- peers by class ---- */
 
-/* Ours beside a program that is not: the same workload and units on the same machine. */
+/* A pair of our store and a peer's: same workload, units and machine. */
 typedef struct match {
     int ours, peer;
 } match;
@@ -193,7 +193,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Steps of foreign programs may have no plain time: then what the timeline says. */
+/* Steps of external programs may have no time without profiler; then the timeline is used. */
 static double step_s(const mba_analysis *a)
 {
     return isnan(a->plain_s) ? a->busy_s + (isnan(a->idle_s) ? 0 : a->idle_s) : a->plain_s;

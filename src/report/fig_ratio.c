@@ -354,7 +354,7 @@ static mba_status fig7_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* Two questions in one picture: what of four resources binds, and (the study's) vector against tensor work alone. */
+/* Two questions in one figure: which of four resources limits, and (the study's) vector against tensor work only. */
 static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_vector_bound v = mba_vector_bound_of(r->run[run].a, MBA_SSM_KERNELS);
@@ -381,7 +381,7 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
         mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
 }
 
-/* Readings of a group that answer the same question: the floors, or the mixed ones. */
+/* Rules that answer the same question: the four floors, or the rules for mixed kernels. */
 typedef struct question {
     const char *words;
     int         from, to;

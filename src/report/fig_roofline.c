@@ -11,7 +11,7 @@
 enum { MOST = 30, BOTH = 0, TENSOR, VECTOR };
 static const char *const flop_views[] = { "tensor + vector", "tensor", "vector", NULL };
 
-/* A kernel on the roofline: executed work where counters saw it, else the least work over the compulsory bytes. */
+/* A kernel on the roofline: executed work if it was counted, else the least work over the compulsory bytes. */
 typedef struct point {
     double flops, s, bytes[3];
     bool   least;
@@ -91,7 +91,7 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
 
 /* ---- the drawing ---- */
 
-/* Where something is drawn, so that names find room beside it. */
+/* Areas that are taken, so that names are placed beside them. */
 typedef struct area {
     double l, t, r, b;
 } area;
@@ -226,7 +226,7 @@ static void draw_roof(mba_svg *s, plane *p, double flops_s, const char *name, co
     take(p, (area){ p->l, y - 1, p->r, y + 1 });
 }
 
-/* Where the roof begins to bind instead of DRAM: a tick on the axis. */
+/* The ridge, where the limit changes from DRAM to the roof: a tick on the axis. */
 static void draw_ridge(mba_svg *s, plane *p, double flops_s, double bytes_s)
 {
     const double x = mba_at(p->x, flops_s / bytes_s);
@@ -266,14 +266,14 @@ static bool extent_of(const plane *p, point at, double *lo, double *hi)
     return !isnan(*lo);
 }
 
-/* Area as the part of the step that it takes, within limits that stay readable. */
+/* The area of a mark is proportional to its share of the step, within readable limits. */
 static double radius_of(const mba_svg *s, const mba_analysis *a, const mba_kernel_view *k)
 {
     const double part = k->step_s / a->busy_s;
     return (s->narrow ? 2.8 : 3.4) + (s->narrow ? 4 : 7) * sqrt(part > 0 ? fmin(part, 1) : 0);
 }
 
-/* Products of a library go by their operator, once. */
+/* Kernels of a library are named by their operator, once. */
 static bool is_product(const mba_kernel_view *k) { return k->kind == MBA_GEMM && k->row->op; }
 
 static bool is_named_before(const mba_chosen *c, int i)
@@ -409,7 +409,7 @@ static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" },
                                                      { "under_3.5", "under 3.5 somewhere" },
                                                      { 0 } };
 
-/* Under the study's line; no FLOPs at all are not few of them. */
+/* Whether it lies below the study's 3.5; zero FLOPs do not count. */
 static bool is_low(double flop_per_byte) { return flop_per_byte > 0 && flop_per_byte < 3.5; }
 
 static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)

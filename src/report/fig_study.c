@@ -49,7 +49,7 @@ static double floor_b(const mba_analysis *a) { return 100 * mba_vector_bound_of(
 static double pipe_fma(const mba_analysis *a) { return 100 * mba_vector_bound_of(a, MBA_SSM_KERNELS).pipe_fma; }
 static double pipe_any(const mba_analysis *a) { return 100 * mba_vector_bound_of(a, MBA_SSM_KERNELS).pipe_any; }
 
-/* Tensor to vector work of all mixed SSM kernels together, by rule (a) or (b): a mean that time weighs. */
+/* Ratio of tensor to vector work of all mixed SSM kernels by rule (a) or (b), weighted by time. */
 static double ratio_of(const mba_analysis *a, bool slots)
 {
     double sum = 0, s = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and how far it is to be believed.
+/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and its errors.
  *
  * Simulated marks are hollow. The sliders of Fig. 13 are made by the script from mba_part_whatif_json. */
 #include <math.h>
@@ -178,7 +178,7 @@ const mba_figure mba_figure_fig13 = {
 static const char *const sensitivity_views[] = { "SSM operators", "whole step", NULL };
 static const mba_wi_of   sensitivity_part[] = { MBA_WI_SSM, MBA_WI_STEP };
 
-/* Which value of an axis is the better one by two: twice a rate, half the cost of launches; -1: none. */
+/* The index of the value that is better by a factor of two: twice a rate, half the cost of launches; -1: none. */
 static int better_by_two(const mba_wi_axis *a)
 {
     const double want = strcmp(a->key, "launch") ? 2 : 0.5;
@@ -213,7 +213,7 @@ static mba_status sensitivity_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* A gain below this is no answer: nothing but the clock helps, which is latency. */
+/* A gain below this does not count: then only the clock helps, because latency is the limit. */
 static const double WORTH = 1.1;
 
 static void sensitivity_heading(mba_buf *b, const mba_stores *r, int run)
@@ -344,7 +344,7 @@ static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* How much faster than the machine that is changed, the geometric mean over the models that fit both; 0: none does. */
+/* Speed relative to the base machine: the geometric mean over the models that fit both; 0: none does. */
 static double times_faster(const mba_whatif *w, int machine)
 {
     double sum = 0;

@@ -112,7 +112,7 @@ bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)
     return false;
 }
 
-/* Another kernel has this name, or one that is cut to the same letters. */
+/* Whether another kernel has this name, or one that is equal after shortening. */
 static bool name_repeats(const mba_analysis *a, const mba_kernel_view *k, int characters)
 {
     const char *name = k->row->name ? k->row->name : "?";

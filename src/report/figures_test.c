@@ -159,8 +159,8 @@ static void a_foreign_program_has_no_least_work_and_no_step_without_profiler(voi
     assert_true(isnan(mba_percent_of_least(r.run[0].a, MBA_ALL_KERNELS)));
     assert_true(isnan(r.run[0].a->plain_spread_s));
     assert_ok(mba_report_page(&b, &r));
-    has_line(&b, "What they executed (the least work is not known) at the best rates");
-    has_line(&b, "<b>0.005 ms</b> with our library in the program and nothing recorded");
+    has_line(&b, "The executed work (the least work is unknown) at the ceilings");
+    has_line(&b, "<b>0.005 ms</b> with our library attached and nothing recorded");
     assert_null(strstr(b.s, "of their floor, the time for the least work at the measured ceilings"));
     const char *overview = strstr(b.s, "id=\"overview\""), *end = strstr(overview, "Times of a step");
     const char *kernels = strstr(overview, ">0.001 ms<"); // of kernels, where the step belongs
@@ -199,7 +199,7 @@ static void a_program_without_loop_and_ssm_is_called_so(void **state)
     has_line(&b, "The whole program is ");
     has_line(&b, "Measured: the whole run of an external program");
     has_line(&b, "Not applicable: the run has no SSM kernels.");
-    has_line(&b, " of the kernel time; no SSM kernels were seen.");
+    has_line(&b, " of the kernel time; there are no SSM kernels.");
     assert_null(strstr(b.s, "step profiled"));
     mba_buf_free(&b);
     assert_ok(mba_stores_close(&r));

@@ -163,7 +163,7 @@ static void vector_readings(const mba_analysis *a, double v[READINGS])
     v[0] = 100 * b.floor_a, v[1] = 100 * b.floor_b, v[2] = 100 * b.pipe_fma, v[3] = 100 * b.pipe_any;
 }
 
-/* The largest reading: whether any rule comes to the study's number. */
+/* The largest value of all rules: does any rule reach the study's number? */
 double mba_percent_vector(const mba_analysis *a)
 {
     double v[READINGS], most = NAN;
@@ -173,7 +173,7 @@ double mba_percent_vector(const mba_analysis *a)
     return most;
 }
 
-/* What claim F7 leaves aside: memory binds kernels, too, and Fig. 7 has it in the same picture. */
+/* Claim F7 ignores memory, which limits kernels too; Fig. 7 shows both. */
 static void say_all_floors(mba_buf *b, const mba_analysis *a)
 {
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
@@ -247,7 +247,7 @@ static void spark_floor(mba_canvas *c, const mba_stores *r, int run)
     free(k.k);
 }
 
-/* The five questions: these, why (why.c), what would help (help_card). */
+/* The five questions: these three, why (why.c), and what helps (help_card). */
 static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
     { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
@@ -267,7 +267,7 @@ static const mba_claim *claim_named(const mba_claim *all, const char *id)
     return NULL;
 }
 
-/* Counters saw the SSM kernels, and none of them does both: claim F7 has no object, which is not a lack of data. */
+/* SSM kernels were counted and none is mixed: claim F7 does not apply, but no data is missing. */
 static bool none_is_mixed(const mba_analysis *a)
 {
     bool counted = false, mixed = false;

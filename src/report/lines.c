@@ -69,7 +69,7 @@ static int values_of(const mba_lines *k, double v[TICKS_MAX])
     return n;
 }
 
-/* A line at every value, its number where it does not touch the one before. */
+/* Draws a line at every value, and its number if it does not touch the previous one. */
 static void x_axis(mba_svg *s, const mba_lines *k, mba_scale x, double top, double bottom)
 {
     double    v[TICKS_MAX], taken = -1e9;

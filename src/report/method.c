@@ -35,7 +35,7 @@ static void environment(mba_buf *b, const mba_analysis *a)
     mba_grid_end(&g);
 }
 
-/* Rates of machines in the thousands of millions that data sheets use. */
+/* Converts rates to the units of data sheets. */
 static double readable(const char *unit, const char **word)
 {
     static const struct {

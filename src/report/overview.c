@@ -70,7 +70,7 @@ typedef struct spread {
     int    known;
 } spread;
 
-/* NaN where most of the time has no class: a share of the rest says nothing. */
+/* NaN if most of the time has no class: a share of the rest would mislead. */
 static double class_part(const mba_analysis *a, int kind)
 {
     return mba_kind_s(a, MBA_OTHER) > 0.5 * a->busy_s ? NAN : 100 * mba_kind_s(a, kind) / a->busy_s;
@@ -121,7 +121,7 @@ static void what_was_measured(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, ".");
 }
 
-/* The study's two other numbers, where counters tell them. */
+/* The study's two other numbers, if they were counted. */
 static void how_ssm_runs(mba_buf *b, const mba_stores *r)
 {
     const spread moved = spread_of(r, ssm_gb_s), vector = spread_of(r, mba_percent_vector);
@@ -203,7 +203,7 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
     }
 }
 
-/* What stands beside a strip: the step, its rate, how far from its floor. */
+/* The texts beside a strip: step time, rate, percent of floor. */
 static void facts(mba_svg *s, const mba_run *run, double y)
 {
     const mba_analysis *a = run->a;
@@ -245,8 +245,8 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg_end(&s);
 }
 
-/* Three times of a step stand on a page: who reads one must know which. A foreign program is never without our
- * library. */
+/* The page has three times of a step, so this line says which is which. An external program always has our library
+ * attached. */
 static void step_times(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;

@@ -182,7 +182,7 @@ static void navigation(mba_buf *b, const mba_stores *r)
                    "<p class=\"key\">○ no data yet</p></nav>");
 }
 
-/* Of each run: what doubts.h knows. */
+/* The doubts about each run (scope/doubts.h). */
 static void doubts(mba_buf *b, const mba_stores *r)
 {
     bool any = false;
@@ -244,8 +244,8 @@ static const char readers[] =
 
 void mba_page_begin(mba_buf *b, const char *title)
 {
-    /* The page needs nothing from outside and has one script, known by its hash: no other can run, whatever a name
-     * holds. Marks have colours in their style attributes. */
+    /* The page loads nothing and has one script, allowed by its hash: no other script can run, whatever a name
+     * contains. Marks have colours in their style attributes. */
     mba_buf_put(
         b,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "

@@ -11,7 +11,7 @@
 void mba_part_top(mba_buf *b, const mba_stores *r);
 void mba_part_title(mba_buf *b, const mba_stores *r);
 void mba_part_overview(mba_canvas *c, const mba_stores *r);
-/* of the time of mixed SSM kernels, by the rule that says most; NaN */
+/* vector-bound percent of the time of mixed SSM kernels, by the rule with the highest value; NaN */
 double mba_percent_vector(const mba_analysis *a);
 
 /* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
@@ -19,7 +19,7 @@ void mba_part_answers(mba_canvas *c, const mba_stores *r);
 void mba_part_findings(mba_canvas *c, const mba_stores *r);
 void mba_part_claims(mba_buf *b, const mba_stores *r);
 
-/* explorer.c: every kernel in one table that sorts, filters and opens; records of them for the script. */
+/* explorer.c: every kernel in one table with sorting, filters and cards; their records for the script. */
 MBA_MUST mba_status mba_part_explorer(mba_buf *b, const mba_stores *r);
 MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
 

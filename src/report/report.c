@@ -13,7 +13,7 @@
 
 /* ---- stores ---- */
 
-/* How many characters of a store's file name it: without folders and ending. */
+/* The file name of a store without folders and extension; *length: its characters. */
 static const char *stem_of(const mba_run *run, int *length)
 {
     const char *path = mba_store_path(run->store), *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -22,7 +22,7 @@ static const char *stem_of(const mba_run *run, int *length)
     return file;
 }
 
-/* A program of others that was told to make fewer layers is not the model that its workload names. */
+/* Adds the number of layers to the name of an external program that ran with fewer layers than its workload has. */
 static void name_layers(mba_run *run)
 {
     static const char word[] = " --layers ";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.h -- one page from one or more stores: a self-contained HTML file with every figure the stores have data for.
+/* report.h -- one page from one or more stores: a self-contained HTML file with every figure that has data.
  *
  *     mba_stores runs;
  *     MBA_TRY(mba_stores_open(&runs, paths, n));                  // the first is the main one
@@ -22,32 +22,32 @@ typedef struct mba_run {
     mba_analysis *a;
     char          label[384];
     int64_t       operands, parameters, blocks; /* rows of these tables: figures ask whether there are any */
-    double        l2_bytes_s, l1_bytes_s;       /* of the file of its machine, where the run did not measure; NaN */
+    double        l2_bytes_s, l1_bytes_s;       /* from the machine file, if the run did not measure them; NaN */
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {
     mba_run run[MBA_RUNS_MAX];
-    /* the first `shown` have sections of their own, the others stand beside them; all */
+    /* all stores; the first `shown` have sections of their own, the others appear in comparisons */
     int               n, shown;
-    char              left_out[256]; /* stores that were named and could not be read; "" */
+    char              left_out[256]; /* names of stores that could not be read; "" */
     bool              study;         /* the numbers of the study beside ours */
-    const mba_whatif *whatif;        /* what the simulator says, the caller's; NULL: nothing */
+    const mba_whatif *whatif;        /* results of the simulator, owned by the caller; NULL: none */
 } mba_stores;
 
-/* Opens and analyses; each run has the others beside it, for claims that need more than one. Nothing is left open on
- * failure. */
+/* Opens and analyses the stores. Each run knows the others, for claims that need several. On failure nothing stays
+ * open. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
 bool                mba_run_is_empty(const mba_run *run);      /* nothing was measured */
-void                mba_stores_show(mba_stores *r, int shown); /* sections of their own for so many; 0: all */
+void                mba_stores_show(mba_stores *r, int shown); /* how many get sections of their own; 0: all */
 
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
 MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path); /* whole or not at all */
 
-/* One figure alone, light colours, for papers, of the first store where it shows one; view: as its switch is called,
- * NULL: the first. */
+/* One figure as SVG in light colours, for papers. A figure of one run shows the first store. view: its name in the
+ * switch; NULL: the first. */
 MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view);
-/* The numbers of a figure; those of all runs where it shows one at a time, with a first column `run`. */
+/* The numbers of a figure as CSV. A figure of one run has the rows of all runs, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
 const char         *mba_report_figure_name(int i); /* NULL after the last */
 /* The present name of a figure that is given by a former one; other names stay as they are. */

@@ -297,7 +297,7 @@ mba_range mba_decades(mba_range r, double lo, double hi)
     return r;
 }
 
-/* Centred on its tick, but never outside of the drawing, and not where it would touch the text before it. */
+/* Draws a label centred on its tick, inside the drawing, unless it would touch the previous label. */
 static void tick_text(mba_svg *s, double x, double y, const char *text, double *taken)
 {
     const double width = MBA_LETTER * mba_characters(text);
@@ -330,7 +330,7 @@ void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double 
 
 /* ---- frames ---- */
 
-/* Words in lines of so many characters. */
+/* Wraps words into lines of so many characters. */
 static void wrapped(mba_svg *s, double x, double y, int characters, const char *text)
 {
     char line[256] = "";

@@ -15,10 +15,10 @@
 #include "report/buf.h"
 
 enum { MBA_WIDE = 860, MBA_NARROW = 340 };
-static const double MBA_LETTER = 6.9; /* px of a letter at 12 px, with room to spare */
+static const double MBA_LETTER = 6.9; /* width of a letter at 12 px, rounded up */
 
-/* Texts of tooltips, once each: marks of the wide and of the narrow drawing share one. Lines are separated by |. */
-/* alone: one SVG, no tooltips */
+/* Output and texts of tooltips; equal texts are stored once. Lines of a tooltip are separated by |. alone: one SVG
+ * without tooltips. */
 typedef struct mba_canvas {
     mba_buf   out;
     char    **tip;
@@ -26,7 +26,7 @@ typedef struct mba_canvas {
     int       ntips, room;
     bool      alone;
 } mba_canvas;
-/* its number; -1 in a drawing alone */
+/* the number of the tooltip; -1 if c->alone */
 int  mba_tip(mba_canvas *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void mba_canvas_free(mba_canvas *c);
 
@@ -50,7 +50,7 @@ void mba_svg_line(mba_svg *s, double x1, double y1, double x2, double y2, const 
 void mba_svg_polyline(mba_svg *s, const double *x, const double *y, int n, const char *paint);
 /* The same with a class: "faint", "bold", "dashed"; broken where y is NaN. */
 void mba_svg_curve(mba_svg *s, const double *x, const double *y, int n, const char *cls, const char *paint);
-/* An area that shows a tip where a pointer is over it, and nothing else. */
+/* An invisible area that shows a tooltip. */
 void mba_svg_area(mba_svg *s, double x, double y, double w, double h, int tip);
 /* s, m, e */
 void mba_svg_text(mba_svg *s, double x, double y, const char *cls, char anchor, const char *fmt, ...)
@@ -68,7 +68,7 @@ mba_scale mba_lin(double lo, double hi, double a, double b);
 mba_scale mba_log(double lo, double hi, double a, double b);
 double    mba_at(mba_scale k, double v);           /* clamped to the scale */
 double    mba_round_up(double v);                  /* 1, 2, 5 x a decade, at least v */
-double    mba_axis_end(double v);                  /* the first tick at v or behind it, of an axis that starts at 0 */
+double    mba_axis_end(double v);                  /* the first tick at or after v, of an axis that starts at 0 */
 int       mba_ticks(mba_scale k, double tick[16]); /* decades, or about five round numbers from the first on */
 int       mba_ticks_round(mba_scale k,
                           double    tick[16]); /* 1, 2, 5 x decades where those are few; multiples of a round number */
@@ -76,13 +76,13 @@ int       mba_ticks_round(mba_scale k,
 typedef struct mba_range {
     double lo, hi;
 } mba_range;
-void      mba_range_extend(mba_range *r, double v);       /* NaN and what is not above 0 are left out */
-mba_range mba_decades(mba_range r, double lo, double hi); /* lo, hi: where nothing was seen */
+void      mba_range_extend(mba_range *r, double v);       /* ignores NaN and values not above 0 */
+mba_range mba_decades(mba_range r, double lo, double hi); /* lo, hi: if the range is empty */
 /* Grid lines from y0 to y1, ticks below, the label under them; at the ticks of mba_ticks, or at those given. */
 void mba_svg_axis(mba_svg *s, mba_scale x, double y0, double y1, const char *label);
 void mba_svg_axis_at(mba_svg *s, mba_scale x, const double *tick, int n, double y0, double y1, const char *label);
 
-/* Axes only, "no data yet" and how to get it. */
+/* Draws axes, "no data yet" and how to get data. */
 void mba_svg_frame(mba_canvas *c, double w, const char *label, const char *x, const char *y, const char *why);
 
 #endif

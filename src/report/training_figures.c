@@ -11,7 +11,7 @@
 
 static bool always(const mba_trainings *r) { return r->n > 0; }
 
-/* Of an axis; in sentences a unit that is not known is left out. */
+/* The label of an axis; sentences leave out an unknown unit. */
 static const char *loss_words(const mba_trainings *r) { return *r->loss_unit ? r->loss_unit : "loss"; }
 
 /* ---- curves ---- */
@@ -110,7 +110,7 @@ double mba_training_loss(const mba_training_run *run, bool valid)
     return valid ? run->sum.best_valid_loss : run->sum.loss;
 }
 
-/* -1: nobody but `not` has a loss. */
+/* -1: no run but `not` has a loss. */
 static int lowest(const mba_trainings *r, bool valid, int not )
 {
     int best = -1;
@@ -284,7 +284,7 @@ static void norm_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 
 static bool has_rate(const mba_trainings *r) { return any_of(r, MBA_OF_RATE); }
 
-/* One number a run; of many runs the least and the most. */
+/* One number per run; of many runs the smallest and the largest. */
 static void numbers_of_runs(mba_buf *b, const mba_trainings *r, const double *v, const char *unit)
 {
     double least = NAN, most = NAN;
@@ -416,7 +416,7 @@ static void skipped_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
     }
 }
 
-/* One row a run, a mark for each skipped step; those too near to the one before share its mark. */
+/* One row per run, one mark per skipped step; steps too close to the previous mark share it. */
 static void skipped_draw(mba_canvas *c, double w, const mba_trainings *r, int view)
 {
     const double    top = 10, rh = 30, bottom = top + rh * r->n;
@@ -518,7 +518,7 @@ static void fact_row(mba_grid *g, const mba_trainings *r, const char *name)
     for (int i = 0; i < r->n; i++) mba_grid_text(g, mba_training_fact_of(r->run[i].t, name));
 }
 
-/* Facts that are told by name above the options, and the folder, which no two runs share. */
+/* Facts that the table shows above the options, and the folder, which always differs. */
 static bool is_told(const char *name)
 {
     return !strcmp(name, "model") || !strcmp(name, "data") || !strcmp(name, "--out");

@@ -29,7 +29,7 @@ static void name_runs(mba_trainings *r)
     }
 }
 
-/* The largest unit of which there are at least two. */
+/* The largest unit with a value of at least two. */
 typedef struct measure {
     double      scale;
     const char *words;
@@ -63,7 +63,7 @@ static void choose_units(mba_trainings *r)
     snprintf(r->speed_words, sizeof r->speed_words, "%s%s/s", s.words, r->unit);
 }
 
-/* Of the steps that were taken: one that was skipped changed nothing, and its loss may be anything. */
+/* Uses only steps with an update: a skipped step changed nothing, and its loss may be anything. */
 static void smooth(mba_training_run *run, mba_series to, mba_series from, double window)
 {
     for (int64_t i = 0; i < run->t->n; i++) run->series[to][i] = run->t->step[i].skipped ? NAN : run->series[from][i];
@@ -154,7 +154,7 @@ void mba_trainings_close(mba_trainings *r)
 
 static bool fits(const mba_training_figure *f, const mba_trainings *r) { return !f->fits || f->fits(r); }
 
-/* Drawings of which nothing is to be seen are left out: the table says that it is 0. */
+/* Empty drawings are left out; the table has the 0. */
 static bool has_drawing(const mba_training_figure *f, const mba_trainings *r)
 {
     if (!f->draw || strcmp(f->name, "skipped")) return f->draw != NULL;
@@ -368,7 +368,7 @@ static bool is_synthetic(const mba_training *t) { return t->synthetic; }
 static bool is_half(const mba_training *t) { return t->half; }
 static bool is_damaged(const mba_training *t) { return t->damaged > 0; }
 
-/* What a reader must know before the first number. */
+/* Warnings that come before the first number. */
 static void banner(mba_buf *b, const mba_trainings *r)
 {
     const struct {
@@ -394,7 +394,7 @@ static void banner(mba_buf *b, const mba_trainings *r)
     if (any) mba_buf_put(b, "</p>");
 }
 
-/* What the runs wrote down between their steps. */
+/* Notes in the logs of the runs. */
 static void notes(mba_buf *b, const mba_trainings *r)
 {
     bool any = false;

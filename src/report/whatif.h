@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* whatif.h -- what the simulator says about the models of a report: plain numbers, made before the page is, so that
- * drawing them needs no simulator. Everything here is SIMULATED but measured_ms and the measured set. */
+/* whatif.h -- results of the simulator for the models of a report: numbers that are computed before the page is drawn,
+ * so that drawing needs no simulator. Everything here is SIMULATED except measured_ms and the measured set. */
 #ifndef MBA_REPORT_WHATIF_H
 #define MBA_REPORT_WHATIF_H
 
@@ -54,7 +54,7 @@ typedef struct mba_wi_model {
     int         nops;
 } mba_wi_model;
 
-/* A set of measured points and how far predictions of it are off, percent. */
+/* A set of measured points and the errors of their predictions, percent. */
 typedef struct mba_wi_score {
     const char *name;
     int         points;
@@ -83,7 +83,7 @@ typedef struct mba_whatif {
 
 extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
 
-/* Where the axis stands for the machine as it is; -1: nowhere. */
+/* The index of the unchanged machine on the axis; -1: none. */
 int mba_wi_base(const mba_wi_axis *a);
 int mba_wi_grid_size(const mba_whatif *w);
 /* Which number of the machine gives most when it is doubled, for a model or (-1) the model that gains most; the clock,

@@ -66,7 +66,7 @@ static waits waits_of(const mba_analysis *a)
 
 /* ---- which unit is busiest, how much vector work ---- */
 
-/* The unit that is the busiest one for most of the time, and for how much of the time that was counted; NULL. */
+/* The unit that is busiest for most of the counted time, and for which share of it; NULL: unknown. */
 typedef struct busiest {
     const char *unit;
     double      part;
@@ -92,7 +92,7 @@ static busiest busiest_of(const mba_analysis *a)
     return n ? (busiest){ unit[top], s[top] / all } : (busiest){ NULL, NAN };
 }
 
-/* Tensor FLOPs to a vector FLOP of the mixed SSM kernels of a step, by issue slots (rule b); NaN: there is none. */
+/* Tensor FLOPs per vector FLOP of the mixed SSM kernels of a step, by issue slots (rule b); NaN: there is none. */
 static double ratio_of(const mba_analysis *a)
 {
     double tensor = 0, vector = 0;

@@ -411,10 +411,9 @@ static void what_is_missing_of_a_killed_process_is_counted(void **state)
     store_of(scratch("killed.trace"), &killed, &sum);
     assert_int_equal(sum.events, 20);
     assert_int_equal(sum.loop.n, 10);
-    has_note("trace",
-             "20 events of 0.010 s are here, what it did in its last 0.002 s is missing: at most about 4 events");
+    has_note("trace", "20 events of 0.010 s are stored, its last 0.002 s are missing: at most about 4 events");
     has_note("memory", "for 80.00 GB, 3.00 GB of 150.00 GB were free");
-    has_note("steps", "10 steps were found, not marked: the same 2 launches");
+    has_note("steps", "10 steps were detected, not marked: the same 2 launches");
     assert_ok(mba_store_open(&s, scratch("killed.db")));
     assert_ok(mba_analysis_create(&a, s));
     assert_int_equal(a->steps, 10);

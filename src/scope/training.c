@@ -210,7 +210,7 @@ static mba_status read_log(mba_training *t)
     if (t->n) return MBA_OK;
     if (t->damaged)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' has no step\nwhy: `train` did not write any of its %lld lines\nfix: "
+                        "'%s' has no step\nwhy: none of its %lld lines is written by `train`\nfix: "
                         "give a folder that `train --out` wrote",
                         path, (long long)t->damaged);
     return mba_fail(MBA_E_FORMAT,
