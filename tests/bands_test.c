@@ -80,8 +80,8 @@ static void kernels_of_a_store_have_bands(void **state)
     assert_true(near > 1.1 && far > near);
     json_decref(here);
     json_decref(there);
-    says(run("simulate --store %s --machine h100", store), 0, "bands: what ");
-    assert_non_null(strstr(output, "with the spreads of this machine's numbers"));
+    says(run("simulate --store %s --machine h100", store), 0, "bands: measured over predicted time of ");
+    assert_non_null(strstr(output, "with the uncertainty of this machine's numbers"));
 }
 
 /* Points are compared draw by draw: what both machines share cancels. */

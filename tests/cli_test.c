@@ -141,7 +141,7 @@ static void misuse_is_told_and_exits_with_2(void **state)
         { "data inspect --shard 9 x", "--shard has no effect here" },
         { "simulate --model mamba2-130m --op ssd", "no variant of ssd is named" },
         { "simulate --model mamba2-130m --op attention=fast", "attention has no variant 'fast'" },
-        { "sweep --axis hbm=x2 --batch 2", "a size without --model" },
+        { "sweep --axis hbm=x2 --batch 2", "a size needs --model" },
         { "sweep --axis persistent=maybe --model mamba2-130m", "0 or 1" },
         { "sweep --axis clock=2 --model mamba2-130m", "x0.5:x1:x2" },
         { "sweep --experiment q1 --part 2", "q1 has 1" },
@@ -268,7 +268,7 @@ static void a_store_is_simulated(void **state)
     const char *path = "tests/data/stores/h200_mamba2.db";
     double      ms = 0, measured = 0;
     (void)state;
-    says(run("simulate --store %s --machine h100", path), 0, "from what was counted on the NVIDIA H200 (grade C)");
+    says(run("simulate --store %s --machine h100", path), 0, "from counters of the NVIDIA H200 (grade C)");
     assert_int_equal(run("simulate --store %s --json 2> /dev/null | cat > '%s'", path, scratch("stored.json")), 0);
     json_t *rows = json_load_file(scratch("stored.json"), 0, NULL), *row;
     size_t  i;
@@ -282,8 +282,8 @@ static void a_store_is_simulated(void **state)
     }
     assert_true(fabs(ms / measured - 1) < 0.15);
     json_decref(rows);
-    says(run("simulate --store tests/data/stores/h200_peer_small.db"), 1, "no kernel with counts");
-    says(run("simulate --store tests/data/stores/v1.db"), 1, "no kernel with counts");
+    says(run("simulate --store tests/data/stores/h200_peer_small.db"), 1, "no kernel with counters");
+    says(run("simulate --store tests/data/stores/v1.db"), 1, "no kernel with counters");
     says(run("simulate --store tests/cli_test.c"), 1, "fix: ");
     says(run("simulate --store %s --set smem_sm=1", path), 1, "cannot run on h200");
     put(scratch("empty.db"), "");

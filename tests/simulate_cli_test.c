@@ -35,13 +35,13 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
         mean += fabs(error) / (double)json_array_size(there);
     }
     char said[96];
-    snprintf(said, sizeof said, "these kernels are %.0f %% off on average", mean);
+    snprintf(said, sizeof said, "where they were measured: %.0f %% on average", mean);
     assert_true(mean > 1 && mean < 30);
     says(run("simulate --machine h100 --store " STORE), 0, said);
     json_decref(there);
     json_decref(away);
-    says(run("simulate --counted src/sim/data/peers_counted.tsv"), 0, "how far off: ");
-    says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "how far off: ");
+    says(run("simulate --counted src/sim/data/peers_counted.tsv"), 0, "error, held out, of ");
+    says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "error: not measured for these kernels");
 }
 
 /* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
@@ -80,7 +80,7 @@ static void axes_move_different_things(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2,
-             "both move the same number");
+             "both change the same number");
     says(run("sweep " SHORT " --axis l2=x2 --by l2_c50=x2 --csv"), 0, "mamba2-130m,x2,x2,");
 }
 
@@ -91,7 +91,7 @@ static void what_would_be_ignored_is_refused(void **state)
     says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 and --elasticity");
     says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity and --by");
     says(run("sweep " SHORT " --axis chunk=0"), 2, "--axis chunk=0");
-    says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the kernels of ssd that run have chunks of 64 always");
+    says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the ssd kernels that run always use chunks of 64");
     says(run("sweep " SHORT " --axis chunk=64:128 --op ssd=chunked,ssd_bwd=chunked --csv"), 0, "mamba2-130m,128,");
     says(run("sweep --model mamba-130m --batch 1 --length 256 --axis chunk=64"), 2, "this model has no ssd");
     says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store and --model");
@@ -138,8 +138,9 @@ static void signs_of_imitated_machines_are_counted_apart(void **state)
     }
     json_decref(rows);
     char words[160];
-    snprintf(words, sizeof words, "%d of 20 with the opposite sign, %d changes of more than 1 %% not predicted",
-             opposite, missed);
+    snprintf(words, sizeof words,
+             "%d of 20 predictions have the opposite sign, %d changes of more than 1 %% were not predicted", opposite,
+             missed);
     says(run("validate --counterfactual -"), 0, words);
 }
 
@@ -230,15 +231,15 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
     char   key[32];
     (void)state;
     says(run("simulate " SHORT " --model-set layers=1 --machine h200 --uncertainty"), 0,
-         "the machine's own spreads: +- ");
-    assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf",
+         "uncertainty of the machine's numbers: +- ");
+    assert_int_equal(sscanf(strstr(output, "numbers: +- "), "numbers: +- %lf %% of the step, most of it by %31s (%lf",
                             &percent, key, &most),
                      3);
     assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
     says(run("simulate --machine h200 --keys --set hbm=x2"), 0,
          "\nhbm        =       9600 GB/s       +- 0        # DRAM bandwidth");
     says(run("simulate --machine h200 --keys"), 0, "\nhbm        =       4800 GB/s ");
-    says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
+    says(run("simulate --store " STORE " --counted x.tsv"), 2, "cannot be combined");
 }
 
 /* Blocks that stay save what starting blocks costs: a step of many small blocks is faster with them, its traffic the
@@ -254,7 +255,7 @@ static void blocks_that_stay_start_once(void **state)
     const double not = of(json_array_get(rows, 0), "step_ms"), stay = of(json_array_get(rows, 1), "step_ms");
     assert_true(stay > 0 && stay < not );
     json_decref(j);
-    says(run("sweep " SHORT " --axis persistent=2"), 2, "blocks stay or they do not");
+    says(run("sweep " SHORT " --axis persistent=2"), 2, "persistent=2\n  why: it is a switch");
 }
 
 /* `--serialize` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */

@@ -18,7 +18,7 @@
 typedef struct mba_workload {
     const char       *machine, *changes;  /* as mba_gpu_load and mba_gpu_set take them */
     mba_model_options model;              /* name, set, shape, precision, recompute, variants */
-    bool              stream, persistent; /* launched one by one; blocks that stay and take tiles in a loop */
+    bool              stream, persistent; /* launched one by one; with persistent blocks, which take tiles in a loop */
     int64_t           ring;               /* stages of every ring of asynchronous copies; 0: as planned */
     const char       *keep;               /* scratch that never leaves the chip: mba_sim_how */
 } mba_workload;

@@ -70,19 +70,23 @@ static mba_status axis_of(axis *a, const char *text)
     const size_t n = strcspn(text, "=");
     *a = (axis){ 0 };
     if (n >= sizeof a->name || text[n] != '=')
-        return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
+        return mba_fail(MBA_E_ARG,
+                        "cannot read the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2",
+                        text);
     memcpy(a->name, text, n);
     for (const char *s = text + n + 1; *s;) {
         const size_t len = strcspn(s, ":");
         if (a->n == VALUES_MAX || len == 0 || len >= sizeof *a->value)
             return mba_fail(MBA_E_ARG,
-                            "the axis '%s'\nwhy: at most %d values, none of them empty\nfix: --axis hbm=x0.5:x1:x2",
+                            "cannot read the axis '%s'\nwhy: it may have at most %d values, none of them empty\nfix: "
+                            "--axis hbm=x0.5:x1:x2",
                             text, VALUES_MAX);
         memcpy(a->value[a->n++], s, len);
         s += len + (s[len] == ':');
     }
     return a->n ? MBA_OK
-                : mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2", text);
+                : mba_fail(MBA_E_ARG, "cannot read the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2",
+                           text);
 }
 
 static mba_status whole_number(int64_t *out, const char *name, const char *value)
@@ -91,14 +95,15 @@ static mba_status whole_number(int64_t *out, const char *name, const char *value
     *out = strtoll(value, &end, 10);
     return end != value && !*end && *out > 0
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: a whole number belongs there", name, value);
+               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: it must be a whole number", name, value);
 }
 
 static mba_status append(char *text, const char *fmt, const char *a, const char *b)
 {
     const size_t n = strlen(text);
     const int    m = snprintf(text + n, TEXT_MAX - n, fmt, n ? "," : "", a, b);
-    return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK : mba_fail(MBA_E_ARG, "too many changes\nfix: fewer of them");
+    return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK
+                                              : mba_fail(MBA_E_ARG, "there are too many changes\nfix: use fewer");
 }
 
 /* Axes that move several numbers of the machine at once, by factors. */
@@ -113,7 +118,8 @@ enum { GROUPS = sizeof groups / sizeof *groups };
 static mba_status move_group(char *machine, int g, const char *value)
 {
     if (*value != 'x')
-        return mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: it is several numbers of the machine\nfix: --axis %s=x0.5:x1:x2",
+        return mba_fail(MBA_E_ARG,
+                        "--axis %s=%s\nwhy: it stands for several numbers of the machine\nfix: --axis %s=x0.5:x1:x2",
                         groups[g].name, value, groups[g].name);
     for (size_t k = 0; k < sizeof groups[g].numbers / sizeof *groups[g].numbers && groups[g].numbers[k]; k++)
         MBA_TRY(append(machine, "%s%s=%s", groups[g].numbers[k], value));
@@ -126,7 +132,7 @@ static mba_status move_ratio(const mba_workload *w, char *machine, const char *v
     mba_gpu      m;
     char         rate[32], *end;
     const double r = strtod(value, &end);
-    if (!(r > 0) || *end) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: a number above 0 belongs there", value);
+    if (!(r > 0) || *end) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: it must be a number above 0", value);
     MBA_TRY(mba_gpu_load(&m, w->machine));
     MBA_TRY(mba_gpu_set(&m, machine));
     snprintf(rate, sizeof rate, "%.6g", 2 * r * m.v[MBA_GPU_fma]);
@@ -154,8 +160,8 @@ static mba_status check_apart(const axis *a)
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         both |= moves(&a[0], mba_gpu_keys[k].name) && moves(&a[1], mba_gpu_keys[k].name);
     return both ? mba_fail(MBA_E_ARG,
-                           "--axis %s --by %s\nwhy: both move the same number\nfix: one of them; more values: --axis "
-                           "%s=%s:..",
+                           "--axis %s and --by %s cannot be combined\nwhy: both change the same "
+                           "number\nfix: leave one out; for more values, --axis %s=%s:..",
                            a[0].name, a[1].name, a[0].name, a[0].value[0])
                 : MBA_OK;
 }
@@ -183,7 +189,7 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const axi
         w->persistent = !strcmp(value, "1");
         return w->persistent || !strcmp(value, "0")
                    ? MBA_OK
-                   : mba_fail(MBA_E_ARG, "--axis persistent=%s\nwhy: blocks stay or they do not\nfix: 0 or 1", value);
+                   : mba_fail(MBA_E_ARG, "--axis persistent=%s\nwhy: it is a switch\nfix: use 0 or 1", value);
     }
     if (!strcmp(a->name, "machine")) {
         w->machine = value;
@@ -212,10 +218,9 @@ static mba_status check_chunks(const mba_simulated *r)
         for (size_t k = 0; k < sizeof have / sizeof *have; k++)
             if (!strcmp(p->plan[i]->variant, have[k])) return MBA_OK;
     }
-    return any ? mba_fail(
-               MBA_E_ARG,
-               "--axis chunk would change nothing\nwhy: the kernels of ssd that run have chunks of 64 always\n"
-               "fix: --op ssd=chunked,ssd_bwd=chunked")
+    return any ? mba_fail(MBA_E_ARG,
+                          "--axis chunk would change nothing\nwhy: the ssd kernels that run always use chunks of 64\n"
+                          "fix: --op ssd=chunked,ssd_bwd=chunked")
                : mba_fail(MBA_E_ARG,
                           "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
 }
@@ -438,7 +443,7 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 {
     static const mba_column ratio[] = { { "speedup_low", "speed at least", "%.3f" },
                                         { "speedup_high", "at most", "%.3f" },
-                                        { "faster_percent", "faster, % of draws", "%.0f" } };
+                                        { "faster_percent", "faster, % of samples", "%.0f" } };
     for (; point->key; point++) {
         *out++ = *point;
         for (int i = 0; i < 3 && !strcmp(point->key, "speedup"); i++) *out++ = ratio[i];
@@ -448,19 +453,15 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 
 static mba_status run(const options *o)
 {
-    char                    heading[2][96], number[NUMBERS][32];
-    const mba_column        point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
-                                                             { "first", heading[0], NULL },
-                                                             { "second", heading[1], NULL },
-                                                             { "step_ms", "step, ms", "%.3f" },
-                                                             { "low_ms", "at least", "%.3f" },
-                                                             { "high_ms", "at most", "%.3f" },
-                                                             { "speedup", "speed, times unchanged", "%.3f" },
-                                                             { "units_per_s", "tokens, images or graphs/s", "%.0f" },
-                                                             { "dram_gbs", "DRAM, GB/s", "%.0f" },
-                                                             { "bound", "longest node bound by", NULL },
-                                                             { "grade", "grade", NULL },
-                                                             { 0 } };
+    char             heading[2][96], number[NUMBERS][32];
+    const mba_column point_columns[POINT_COLUMNS] = {
+        { "model", "model", NULL },           { "first", heading[0], NULL },
+        { "second", heading[1], NULL },       { "step_ms", "step, ms", "%.3f" },
+        { "low_ms", "at least", "%.3f" },     { "high_ms", "at most", "%.3f" },
+        { "speedup", "speed-up", "%.3f" },    { "units_per_s", "tokens, images or graphs/s", "%.0f" },
+        { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "bound", "longest node bound by", NULL },
+        { "grade", "grade", NULL },           { 0 }
+    };
     mba_column              drawn[POINT_COLUMNS + 3], many[NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options one[] = { o->w.model, { 0 } }, *models = o->w.model.name ? one : mba_full_size;
     axis                   *a = calloc(2, sizeof *a);
@@ -491,9 +492,8 @@ static mba_status run(const options *o)
                 (long long)sum.kernels, (long long)sum.events, (double)sum.events / sum.simulating / 1e6);
         if (o->axis[0] && draws_each(o, a))
             fprintf(stderr,
-                    "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off "
-                    "is not "
-                    "in them\n",
+                    "bands of speed-ups come from %d paired samples: shared uncertainty cancels; model "
+                    "error is not included\n",
                     MBA_GPU_SAMPLES);
     }
     mba_table_destroy(t);
@@ -508,7 +508,7 @@ static const struct experiment {
     const char *id, *question, *axis, *by, *model, *op;
     bool        elasticity, balance;
 } experiments[] = {
-    { .id = "q1", .question = "blocks that stay", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
+    { .id = "q1", .question = "persistent blocks", .axis = "t_blk=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
     { .id = "q2",
@@ -589,15 +589,17 @@ static void say_band(const options *o)
             o->validated.low, o->validated.high,
             o->elasticity || o->balance
                 ? ""
-                : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
+                : "; \"at least\" and \"at most\" combine it with the uncertainty of the machine's numbers");
 }
 
 static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
-    if (!parts) return mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
-    return o->part > parts ? mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part,
-                                      o->experiment, parts, parts)
+    if (!parts)
+        return mba_fail(MBA_E_ARG, "there is no experiment '%s'\nfix: choose q1, q2, q3, d1, d2, d3, n1, n2",
+                        o->experiment);
+    return o->part > parts ? mba_fail(MBA_E_ARG, "there is no --part %lld\nwhy: %s has %d\nfix: choose 1 to %d",
+                                      (long long)o->part, o->experiment, parts, parts)
                            : MBA_OK;
 }
 
@@ -628,11 +630,12 @@ static mba_status check_options(const options *o)
                         "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in "
                         "turn\nfix: leave one of them out",
                         o->axis[0] ? "--axis" : "--by");
-    if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
+    if (o->part && !o->experiment)
+        return mba_fail(MBA_E_ARG, "--part needs --experiment\nfix: for example --experiment q2 --part 1");
     if (o->w.model.name) return MBA_OK;
     if (o->w.model.set || memcmp(&o->w.model.shape, &none, sizeof none))
         return mba_fail(MBA_E_ARG,
-                        "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
+                        "%s needs --model\nwhy: the five workloads have sizes of their own\nfix: add --model NAME",
                         o->w.model.set ? "--model-set" : "a size");
     return MBA_OK;
 }
@@ -666,7 +669,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
                               "clock       all four clocks, by a factor\n"
                               "launch      the cost of starting kernels and blocks, by a factor\n"
-                              "persistent  1: blocks stay and loop over the work\n"
+                              "persistent  1: persistent blocks, which loop over the work\n"
                               "ring        stages of asynchronous copies\n"
                               "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,

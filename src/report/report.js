@@ -165,7 +165,7 @@ const facts = k => [
     `tensor ${G(k.tf)}, vector ${G(k.lf)} (2 per instruction, like the least; with adds as 1: ${G(k.vf)}), special ${G(k.sf)}`],
   ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`],
   ["block lifetime", lifetime(k), 1],
-  ["launch plan, measured", planned(k), 1],
+  ["plan against measured", planned(k), 1],
   ["simulated, ms a step", simulated(k), 1],
   ["shape", k.shape, 1],
   ["symbol", k.symbol, 1],
@@ -182,7 +182,7 @@ function card(k) {
     `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}${k.above ? ": " + esc(k.above) : ""}. ` : "";
   const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : "";
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
-  return `<div class="card"><div><h4>Floors and measured time</h4>${bars(floors)}
+  return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
     <p class="small">${share}${busiest}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>

@@ -212,7 +212,7 @@ static void f5(const beside *all, mba_claim *c)
                                                             : MBA_DEPENDS;
     }
     if (!found || !best.alone)
-        NEEDS(c, "an intervention on lifetime alone: the same kernels with blocks that stay, same model and size "
+        NEEDS(c, "an intervention on lifetime alone: the same kernels with persistent blocks, same model and size "
                  "(profile --op ssd=persistent,ssd_bwd=persistent; show --compare)");
 }
 
