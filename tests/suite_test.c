@@ -241,7 +241,7 @@ static void options_that_differ_are_refused(void **state)
     says(suite("whole", "--resume --steps 7", 0), 2, "was started with steps 3, not 7");
     says(suite("whole", "--tiny --resume --threads 1", 0), 2, "was recorded with other options");
     says(suite("whole", "--tiny --quick", 0), 2, "one of them");
-    says(suite("whole", "--only nobody", 0), 2, "--only nobody");
+    says(suite("whole", "--only nobody", 0), 2, "--only: there is no workload 'nobody'");
     put(in("whole", "suite.json"), "{\"scale\": \"ti");
     says(suite("whole", "--resume", 0), 1, "suite.json' is damaged");
     assert_int_equal(unlink(in("whole", "suite.json")), 0);
