@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/off.h"
 #include "cli/simulated.h"
 #include "cli/validated.h"
 #include "core/print.h"
@@ -269,13 +270,8 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
 
 static const char *machine_of(const mba_analysis *a)
 {
-    static const struct {
-        const char *part, *machine;
-    } known[] = { { "H200", "h200" }, { "H100", "h100" }, { "A100", "a100" }, { "B200", "b200" }, { "V100", "v100" } };
     const char *gpu = mba_env_find(a, "gpu.name");
-    for (size_t i = 0; gpu && i < sizeof known / sizeof *known; i++)
-        if (strstr(gpu, known[i].part)) return known[i].machine;
-    return NULL;
+    return gpu ? mba_machine_for_gpu(gpu) : NULL;
 }
 
 /* The shape as the store words it: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128 graphs,";
