@@ -104,9 +104,9 @@ static void lamb_stretches_tensors_as_they_are_published(void **state)
         assert_ok(mba_program_run(s.program, MBA_STEP, &step, NULL));
         for (int32_t i = 0; i < s.graph->ntensors; i++) {
             const mba_tensor *t = s.graph->tensors[i];
-            mba_hf_slice      piece[MBA_PIECES_MAX];
+            mba_hf_slice      piece[MBA_HF_SLICES_MAX];
             if (!mba_is_param(t) || t->st != s.graph->params[MBA_DECAY]) continue;
-            const int     n = mba_hf_pieces(piece, format, &s.model, t);
+            const int     n = mba_hf_slices(piece, format, &s.model, t);
             const float  *now = mba_program_at(s.program, t);
             const float  *then = (const float *)(before
                                                 + ((const char *)now - (const char *)s.program->memory[MBA_PARAM]));
