@@ -125,9 +125,11 @@ static void data_that_does_not_fit_is_explained(void **state)
                                    .label_width = of[i].labels,
                                    .classes = of[i].classes,
                                    .node_labels = of[i].of_nodes };
-        mba_graphnet         c = {
-                    .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
+
+        mba_graphnet c = {
+            .node_reals = 2, .outputs = 3, .loss = MBA_LOSS_CE, .readout = MBA_READ_MAX, .follows = of[i].follows
         };
+
         const mba_status st = mba_graph_fit_check(&c, &f, "made");
         if (of[i].st == MBA_OK) assert_ok(st);
         else assert_fails(st, of[i].st, of[i].words);

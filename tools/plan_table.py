@@ -66,7 +66,8 @@ def count_table(stores):
             print("| %s | %d | " % (name, len(of)) + " | ".join(
                 str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "rereads"),
                                                              ("settled", "DIFFERS"),
-                                                             ("bytes", "agrees"), ("bytes", "late writes"), ("bytes", "L2 hits"),
+                                                             ("bytes", "agrees"), ("bytes", "late writes"),
+                                                             ("bytes", "L2 hits"),
                                                              ("bytes", "rereads"),
                                                              ("bytes", "DIFFERS"))) + " |")
 

@@ -116,62 +116,9 @@ static mba_status print_json(const eval_cli *c)
     return st;
 }
 
-static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
+static mba_usage usage_of(const mba_option *options)
 {
-    mba_evaluate_options *o = &c->o;
-    const mba_option      options[] = {
-             MBA_OPTION_GROUP("Checkpoint and data"),
-             { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
-               "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
-             { "--tokens", MBA_OPT_TEXT, &o->tokens, "T.npy",
-               "text: evaluate these int32 or int64 tokens, of shape (batch, length)", 0, 0 },
-             { "--images", MBA_OPT_TEXT, &o->images, "X.npy",
-               "images: evaluate these normalised fp32 images, of shape (number, 3, side, side)", 0, 0 },
-             { "--labels", MBA_OPT_TEXT, &o->labels, "Y.npy",
-               "images: their classes, int32 or int64 of shape (number); negative = no label", 0, 0 },
-             { "--graphs", MBA_OPT_TEXT, &o->graphs, "FILE", "graphs: evaluate a GRAPHPK1 file as one batch", 0, 0 },
-             { "--data", MBA_OPT_TEXTS, &c->data, "PATH ..",
-               "evaluate the validation part of a data set, as train reads it; may be given several times: each and all", 0,
-               0 },
-             { "--tokenizer", MBA_OPT_TEXT, &o->tokenizer, "PATH",
-               "text given as --data: tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
-             { "--field", MBA_OPT_TEXT, &o->field, "NAME", "JSON lines given as --data: key of the text [text]", 0, 0 },
-             { "--valid-fraction", MBA_OPT_REAL, &o->validation, "X",
-               "evaluate the fraction that train holds out with the same option", 0, 0.9 },
-             MBA_OPTION_ALIAS("--validation", "--valid-fraction"),
-
-             MBA_OPTION_GROUP("Batch"),
-             { "--batch", MBA_OPT_INT, &o->shape.batch, "B", "with --data: sequences or images per batch [8; 32]", 1,
-               1 << 20 },
-             { "--length", MBA_OPT_INT, &o->shape.length, "L", "with --data: tokens per sequence [256]", 1, 1 << 30 },
-             { "--max-graphs", MBA_OPT_INT, &o->shape.graphs, "G", "with --data: maximum number of graphs per batch", 1,
-               1 << 22 },
-             { "--nodes", MBA_OPT_INT, &o->shape.nodes, "N", "with --data: maximum number of nodes per batch", 1, 1 << 30 },
-             { "--edges", MBA_OPT_INT, &o->shape.edges, "E", "with --data: maximum number of edges per batch", 1, 1 << 30 },
-             { "--synthetic", MBA_OPT_INT, &o->made, "N", "with --data: size of a synthetic graph data set [5 batches]", 20,
-               1e9 },
-             MBA_OPTION_ALIAS("--made", "--synthetic"),
-
-             MBA_OPTION_GROUP("Mode"),
-             { "--train-mode", MBA_OPT_FLAG, &o->train_mode, NULL,
-               "use training mode: batch statistics, and with --seed drop path and dropout", 0, 0 },
-             { "--seed", MBA_OPT_INT, &o->seed, "N", "seed of drop path, dropout and node orders", 0, 9e15 },
-             { "--ema", MBA_OPT_FLAG, &o->averaged, NULL, "use the averaged weights of a run that was trained with --ema", 0,
-               0 },
-
-             MBA_OPTION_GROUP("Output"),
-             { "--logits", MBA_OPT_TEXT, &o->logits, "L.npy", "write the logits to this file, in fp32", 0, 0 },
-             { "--grads", MBA_OPT_TEXT, &o->grads, "G.safetensors",
-               "write the gradients of the loss to this file, one per stored tensor", 0, 0 },
-             { "--json", MBA_OPT_FLAG, &c->json, NULL,
-               "print JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
-             { "--csv", MBA_OPT_FLAG, &c->csv, NULL, "with --data: print CSV, a row for each", 0, 0 },
-
-             MBA_OPTION_GROUP("Machine"),
-             MBA_RUN_OPTIONS(&c->model),
-             { 0 },
-    };
-    const mba_usage usage = {
+    return (mba_usage){
         "eval",
         "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
         "[options]",
@@ -188,6 +135,66 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
         "g.safetensors\n"
         "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n"
     };
+}
+
+static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
+{
+    mba_evaluate_options *o = &c->o;
+
+    const mba_option options[] = {
+        MBA_OPTION_GROUP("Checkpoint and data"),
+        { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
+          "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
+        { "--tokens", MBA_OPT_TEXT, &o->tokens, "T.npy",
+          "text: evaluate these int32 or int64 tokens, of shape (batch, length)", 0, 0 },
+        { "--images", MBA_OPT_TEXT, &o->images, "X.npy",
+          "images: evaluate these normalised fp32 images, of shape (number, 3, side, side)", 0, 0 },
+        { "--labels", MBA_OPT_TEXT, &o->labels, "Y.npy",
+          "images: their classes, int32 or int64 of shape (number); negative = no label", 0, 0 },
+        { "--graphs", MBA_OPT_TEXT, &o->graphs, "FILE", "graphs: evaluate a GRAPHPK1 file as one batch", 0, 0 },
+        { "--data", MBA_OPT_TEXTS, &c->data, "PATH ..",
+          "evaluate the validation part of a data set, as train reads it; may be given several times: "
+          "each and all",
+          0, 0 },
+        { "--tokenizer", MBA_OPT_TEXT, &o->tokenizer, "PATH",
+          "text given as --data: tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
+        { "--field", MBA_OPT_TEXT, &o->field, "NAME", "JSON lines given as --data: key of the text [text]", 0, 0 },
+        { "--valid-fraction", MBA_OPT_REAL, &o->validation, "X",
+          "evaluate the fraction that train holds out with the same option", 0, 0.9 },
+        MBA_OPTION_ALIAS("--validation", "--valid-fraction"),
+
+        MBA_OPTION_GROUP("Batch"),
+        { "--batch", MBA_OPT_INT, &o->shape.batch, "B", "with --data: sequences or images per batch [8; 32]", 1,
+          1 << 20 },
+        { "--length", MBA_OPT_INT, &o->shape.length, "L", "with --data: tokens per sequence [256]", 1, 1 << 30 },
+        { "--max-graphs", MBA_OPT_INT, &o->shape.graphs, "G", "with --data: maximum number of graphs per batch", 1,
+          1 << 22 },
+        { "--nodes", MBA_OPT_INT, &o->shape.nodes, "N", "with --data: maximum number of nodes per batch", 1, 1 << 30 },
+        { "--edges", MBA_OPT_INT, &o->shape.edges, "E", "with --data: maximum number of edges per batch", 1, 1 << 30 },
+        { "--synthetic", MBA_OPT_INT, &o->made, "N", "with --data: size of a synthetic graph data set [5 batches]", 20,
+          1e9 },
+        MBA_OPTION_ALIAS("--made", "--synthetic"),
+
+        MBA_OPTION_GROUP("Mode"),
+        { "--train-mode", MBA_OPT_FLAG, &o->train_mode, NULL,
+          "use training mode: batch statistics, and with --seed drop path and dropout", 0, 0 },
+        { "--seed", MBA_OPT_INT, &o->seed, "N", "seed of drop path, dropout and node orders", 0, 9e15 },
+        { "--ema", MBA_OPT_FLAG, &o->averaged, NULL, "use the averaged weights of a run that was trained with --ema", 0,
+          0 },
+
+        MBA_OPTION_GROUP("Output"),
+        { "--logits", MBA_OPT_TEXT, &o->logits, "L.npy", "write the logits to this file, in fp32", 0, 0 },
+        { "--grads", MBA_OPT_TEXT, &o->grads, "G.safetensors",
+          "write the gradients of the loss to this file, one per stored tensor", 0, 0 },
+        { "--json", MBA_OPT_FLAG, &c->json, NULL,
+          "print JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &c->csv, NULL, "with --data: print CSV, a row for each", 0, 0 },
+
+        MBA_OPTION_GROUP("Machine"),
+        MBA_RUN_OPTIONS(&c->model),
+        { 0 },
+    };
+    const mba_usage usage = usage_of(options);
     return mba_options_parse(&usage, argc, argv, &c->data, help);
 }
 

@@ -84,21 +84,22 @@ mba_status mba_command_generate(int argc, char **argv)
     const char          *prompt = NULL, *tokenizer = NULL;
     int64_t              n = 200, seed = 1;
     bool                 help;
-    const mba_option     options[] = {
-            { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",
-              "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
-            { "--prompt", MBA_OPT_TEXT, &prompt, "TEXT",
-              "text to continue; - = read it from standard input [standard input if it is not a terminal]", 0, 0 },
-            { "--tokens", MBA_OPT_INT, &n, "N", "number of tokens to generate [200]", 1, 1e7 },
-            { "--temperature", MBA_OPT_REAL, &o.temperature, "X",
-              "sampling temperature, 0 = always the most likely token [0.8]", 0, 100 },
-            { "--top-k", MBA_OPT_INT, &o.top, "K", "sample from the K most likely tokens, 0 = from all [40]", 0, 1e7 },
-            MBA_OPTION_ALIAS("--top", "--top-k"),
-            { "--top-p", MBA_OPT_REAL, &o.top_p, "P",
-              "sample from the smallest set of tokens whose probabilities sum to P [1 = from all]", 1e-9, 1 },
-            { "--seed", MBA_OPT_INT, &seed, "N", "seed of the sampling [1]", 0, 9e15 },
-            { "--tokenizer", MBA_OPT_TEXT, &tokenizer, "PATH", "tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
-            { 0 },
+
+    const mba_option options[] = {
+        { "--checkpoint", MBA_OPT_TEXT, &o.checkpoint, "DIR",
+          "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
+        { "--prompt", MBA_OPT_TEXT, &prompt, "TEXT",
+          "text to continue; - = read it from standard input [standard input if it is not a terminal]", 0, 0 },
+        { "--tokens", MBA_OPT_INT, &n, "N", "number of tokens to generate [200]", 1, 1e7 },
+        { "--temperature", MBA_OPT_REAL, &o.temperature, "X",
+          "sampling temperature, 0 = always the most likely token [0.8]", 0, 100 },
+        { "--top-k", MBA_OPT_INT, &o.top, "K", "sample from the K most likely tokens, 0 = from all [40]", 0, 1e7 },
+        MBA_OPTION_ALIAS("--top", "--top-k"),
+        { "--top-p", MBA_OPT_REAL, &o.top_p, "P",
+          "sample from the smallest set of tokens whose probabilities sum to P [1 = from all]", 1e-9, 1 },
+        { "--seed", MBA_OPT_INT, &seed, "N", "seed of the sampling [1]", 0, 9e15 },
+        { "--tokenizer", MBA_OPT_TEXT, &tokenizer, "PATH", "tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
+        { 0 },
     };
     const mba_usage usage = { "generate", "--checkpoint DIR [options]",
                               "Continues a text with a trained model, token by token.", options,

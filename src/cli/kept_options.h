@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kept_options.h -- the options of a run, as its folder and its checkpoints store them, and how --resume uses them.
  *
- *     { "--model": "mamba2-130m", "--batch": 8, "--lr": 0.001, "--data": "shards", "--carry": false, "--image": null, .. }
+ *     { "--model": "mamba2-130m", "--batch": 8, "--lr": 0.001, "--data": "shards", "--carry": false, .. }
  *
  * One key per option of the command's table that is not MBA_RUN_APART; null: not set. The table says what a resumed run
  * does with each option (options.h), so that a new option is stored automatically. Former names (aliases) are read
