@@ -18,6 +18,7 @@
 #include "device/cpu/environment.h"
 #include "device/cpu/gemm.h"
 #include "sim/machine.h"
+#include "train/run_options.h"
 
 #define COMMAND(name, about) mba_command_fn mba_command_##name;
 #include "cli/commands.def"
@@ -75,12 +76,13 @@ static void keep_descriptors(void)
     if (fd >= 0) close(fd);
 }
 
-/* Keys of machine files by their old names are taken for one release: the user learns the new ones. */
-static void note_renamed_keys(void)
+/* Keys of machine files and variants by their old names are taken for one release: the user learns the new ones. */
+static void note_renamed(void)
 {
     char text[512];
     if (mba_gpu_keys_renamed(text, sizeof text))
         mba_say(stderr, "note: %s; the next release takes no old names\n", text);
+    if (mba_run_options_renamed()) mba_say(stderr, "note: %s\n", mba_run_options_renamed());
 }
 
 /* Reports an error, if any; returns the exit code. */
@@ -88,7 +90,7 @@ static int finish(mba_status st)
 {
     if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
         st = mba_fail(MBA_E_IO, "cannot write the output\nwhy: the disk is full, or the pipe is closed");
-    note_renamed_keys();
+    note_renamed();
     if (st == MBA_OK && mba_say_lost())
         st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line is missing from it");
     if (st == MBA_OK) return mba_exit_code;

@@ -25,16 +25,13 @@
 #include "core/step.h"
 
 /* The class of an operator in the report's breakdown. */
+// clang-format off
 #define MBA_KIND_LIST(X) \
-    X(GEMM, "gemm") \
-    X(SSM, "ssm") \
-    X(CONV, "conv") \
-    X(ATTENTION, "attention") \
-    X(NORM, "norm") \
-    X(ELEMENTWISE, "element-wise") \
-    X(REDUCTION, "reduction") \
-    X(MESSAGE, "message passing") \
-    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer") X(COLLECTIVE, "collective")
+    X(GEMM, "gemm") X(SSM, "ssm") X(CONV, "conv") X(ATTENTION, "attention") X(NORM, "norm") \
+    X(ELEMENTWISE, "element-wise") X(REDUCTION, "reduction") X(MESSAGE, "message passing") \
+    X(MEMORY, "memory") X(EMBED_LOSS, "embedding/loss") X(OPTIMIZER, "optimizer") \
+    X(COLLECTIVE, "collective")
+// clang-format on
 
 typedef enum mba_kind {
 #define X(kind, text) MBA_##kind,
@@ -54,10 +51,9 @@ typedef struct mba_slot {
     uint8_t     reuse;    /* out: MBA_FROM(k): may lie in the memory of input k if this node is its last reader */
     uint8_t     update;   /* out: MBA_FROM(k): is input k, changed in place */
 } mba_slot;
-#define MBA_SLOT(...) \
-    { \
-        .name = __VA_ARGS__ \
-    }
+// clang-format off
+#define MBA_SLOT(...) { .name = __VA_ARGS__ }
+// clang-format on
 
 /* The least work of any implementation, from which floors are computed. */
 typedef struct mba_cost {

@@ -15,12 +15,11 @@
 #include "core/status.h"
 
 /* In the order of the safetensors reference, whose writer sorts by it (largest first). */
+// clang-format off
 #define MBA_WIRE_LIST(X) \
-    X(BOOL, 1) \
-    X(U8, 1) \
-    X(I8, 1) \
-    X(F8_E5M2, 1) \
-    X(F8_E4M3, 1) X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
+    X(BOOL, 1) X(U8, 1) X(I8, 1) X(F8_E5M2, 1) X(F8_E4M3, 1) X(I16, 2) X(U16, 2) X(F16, 2) \
+    X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
+// clang-format on
 
 /* The type of a number in a file. The engine computes with fewer types: mba_dtype. */
 typedef enum mba_file_dtype {

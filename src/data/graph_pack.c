@@ -79,20 +79,21 @@ static void sections(section out[SECTIONS], const mba_graph_set *s)
     const mba_graph_form *f = &s->form;
     const uint64_t        g = (uint64_t)s->graphs, v = (uint64_t)s->nodes, e = (uint64_t)s->edges;
     const uint64_t        k = (uint64_t)f->lap_k, r = (uint64_t)f->rwse_k;
-
-    const section all[SECTIONS] = {
-        { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
-        { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
-        { "EDGESRC", e, 4, false, FIELD(src) },
-        { "EDGEDST", e, 4, false, FIELD(dst) },
-        { "NODEFEAT", v, mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width, false, FIELD(node_feat) },
-        { "EDGEFEAT", e, mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width, false, FIELD(edge_feat) },
-        { "LABEL", f->node_labels ? v : g, mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width, false,
-          FIELD(label) },
-        { "SPLIT", g, 1, true, FIELD(split) },
-        { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
-        { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
-        { "RWSE", v, 4 * r, false, FIELD(rwse) },
+    const uint64_t        node_bytes = mba_graph_type_bytes(f->node_type) * (uint64_t)f->node_width;
+    const uint64_t        edge_bytes = mba_graph_type_bytes(f->edge_type) * (uint64_t)f->edge_width;
+    const uint64_t        label_bytes = mba_graph_type_bytes(f->label_type) * (uint64_t)f->label_width;
+    const section         all[SECTIONS] = {
+                { "NODEPTR", g + 1, 8, false, FIELD(node_ptr) },
+                { "EDGEPTR", g + 1, 8, false, FIELD(edge_ptr) },
+                { "EDGESRC", e, 4, false, FIELD(src) },
+                { "EDGEDST", e, 4, false, FIELD(dst) },
+                { "NODEFEAT", v, node_bytes, false, FIELD(node_feat) },
+                { "EDGEFEAT", e, edge_bytes, false, FIELD(edge_feat) },
+                { "LABEL", f->node_labels ? v : g, label_bytes, false, FIELD(label) },
+                { "SPLIT", g, 1, true, FIELD(split) },
+                { "LAPVAL", g, 4 * k, false, FIELD(lap_val) },
+                { "LAPVEC", v, 4 * k, false, FIELD(lap_vec) },
+                { "RWSE", v, 4 * r, false, FIELD(rwse) },
     };
     memcpy(out, all, sizeof all);
 }

@@ -189,13 +189,10 @@ static void a_label_is_one_of_the_classes(void **state)
     static const uint64_t node_ptr[] = { 0, 1, 3 }, edge_ptr[] = { 0, 0, 0 };
     int32_t               whole[] = { 0, 1, 2 };
     uint8_t               small[] = { 0, 1, 2 };
-
-    mba_graph_set s = { .graphs = 2,
-                        .nodes = 3,
-                        .node_ptr = node_ptr,
-                        .edge_ptr = edge_ptr,
-                        .label = whole,
-                        .form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true } };
+    const mba_graph_form  form = { .label_width = 1, .label_type = MBA_GRAPH_I32, .classes = 3, .node_labels = true };
+    mba_graph_set         s = {
+                .graphs = 2, .nodes = 3, .node_ptr = node_ptr, .edge_ptr = edge_ptr, .label = whole, .form = form
+    };
     assert_ok(mba_graph_set_check(&s, "s"));
     s.form.classes = 2;
     assert_fails(mba_graph_set_check(&s, "s"), MBA_E_FORMAT, "graph 1: label 0 of its row 1 is not one of 2 classes");

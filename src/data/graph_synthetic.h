@@ -37,13 +37,12 @@
 
 #include "data/graph_set.h"
 
+// clang-format off
 #define MBA_SYNTHETIC_LIST(X) \
-    X(VOC, "voc") \
-    X(COCO, "coco") \
-    X(PEPTIDES_FUNC, "peptides-func") \
-    X(PEPTIDES_STRUCT, "peptides-struct") \
+    X(VOC, "voc") X(COCO, "coco") X(PEPTIDES_FUNC, "peptides-func") X(PEPTIDES_STRUCT, "peptides-struct") \
     X(MNIST, "mnist") X(CIFAR10, "cifar10") X(PATTERN, "pattern") X(CLUSTER, "cluster") X(MALNET, "malnet") \
-        X(BEACON, "beacon") X(BEACONS, "beacons")
+    X(BEACON, "beacon") X(BEACONS, "beacons")
+// clang-format on
 
 typedef enum mba_synthetic {
 #define X(name, text) MBA_SYNTHETIC_##name,

@@ -158,9 +158,8 @@ mba_status mba_image_bench_run(mba_image_bench *out, const mba_image_bench_optio
                         "%d threads, files of %d x %d, quality %d, to %d pixels cannot be timed\nwhy: 1 to %d threads, "
                         "sides of 8 to 4096, quality 1 to 100",
                         o.threads, o.W, o.H, o.quality, o.size, THREADS_MAX);
-    files f = { 0 };
-    f.set =
-        (mba_image_set){ .kind = &kind, .count = INT64_C(1) << 40, .classes = FILES, .colours = mba_colours_imagenet };
+    files f = { .set = { .kind = &kind, .count = INT64_C(1) << 40, .classes = FILES } };
+    f.set.colours = mba_colours_imagenet;
     mba_status       st = make_files(&f, &o);
     mba_image_recipe r = mba_image_recipe_train(&f.set, o.size);
     if (o.plain) {

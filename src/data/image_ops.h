@@ -63,13 +63,11 @@ void mba_image_flip(mba_image *m); /* horizontally */
 
 /* ---- colours and shapes ---- */
 
+// clang-format off
 #define MBA_RAND_LIST(X) \
-    X(auto_contrast) \
-    X(equalise) \
-    X(invert) \
-    X(rotate) \
-    X(posterise) X(solarise) X(solarise_add) X(colour) X(contrast) X(brightness) X(sharpness) X(shear_x) X(shear_y) \
-        X(translate_x) X(translate_y)
+    X(auto_contrast) X(equalise) X(invert) X(rotate) X(posterise) X(solarise) X(solarise_add) X(colour) \
+    X(contrast) X(brightness) X(sharpness) X(shear_x) X(shear_y) X(translate_x) X(translate_y)
+// clang-format on
 
 typedef enum mba_rand_op {
 #define X(name) MBA_RAND_##name,

@@ -54,8 +54,8 @@ typedef struct mba_position {
 typedef struct mba_batch {
     int32_t *tokens, *targets; /* (B, L) */
     int32_t *documents;        /* (B, L) or NULL */
-    int32_t *before;           /* (B) or NULL. With streams: how many tokens right before a row belong to
-                                                its stream and to the document of its first token, up to MBA_BEFORE_MAX */
+    int32_t *before;           /* (B) or NULL. With streams: how many tokens right before a row belong to its
+                                * stream and to the document of its first token, up to MBA_BEFORE_MAX */
 } mba_batch;
 
 typedef struct mba_loader mba_loader;

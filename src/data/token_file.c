@@ -165,11 +165,10 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
 {
     char *to = notes_path(path);
     mba__json_begin();
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab",
-                             (json_int_t)n->vocab, "end_of_text", (json_int_t)n->end_of_text, "tokens",
-                             (json_int_t)tokens, "documents", (json_int_t)n->documents, "bytes", (json_int_t)n->bytes,
-                             "source", n->source, "synthetic", (int)n->synthetic);
-
+    const json_int_t vocab = n->vocab, end = n->end_of_text, all = tokens, documents = n->documents, bytes = n->bytes;
+    json_t    *root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:b}", "tokenizer", n->tokenizer, "vocab", vocab,
+                                "end_of_text", end, "tokens", all, "documents", documents, "bytes", bytes, "source",
+                                n->source, "synthetic", (int)n->synthetic);
     mba_status st = MBA_OK;
     if (!to || mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory for the notes of '%s'", path);
     else if (!root)

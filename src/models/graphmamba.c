@@ -473,10 +473,9 @@ const mba_family mba_family_graphmamba = {
 static const char *const readouts[] = { "nodes", "mean", "max", NULL };
 static const char *const losses[] = { "weighted_ce", "ce", "bce", "weighted_bce", "l1", NULL };
 
-#define FIELD(name, kind, ...) \
-    { \
-#name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ \
-    }
+// clang-format off
+#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_graphnet, name), __VA_ARGS__ }
+// clang-format on
 const mba_field mba_graphnet_fields[] = {
     FIELD(layers, INT, .meaning = "layers"),
     FIELD(width, INT, .meaning = "channels of nodes and edges, H"),

@@ -82,10 +82,18 @@ static mba_status check_mlp(const mba_lm *c) { return mba_lm_need(c->mlp >= 1, "
 #define COMMON(title, M, heads_q, hd, width_mlp, V, L) \
     .name = (title), .width = (M), .q_heads = (heads_q), .attn_dim = (hd), .mlp = (width_mlp), .vocab = (V), \
     .length = (L)
+// clang-format off
 #define N_FAMILY(title, M, heads_q, hd, list) \
-    { \
-        COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list \
-    }
+    { COMMON(title, M, heads_q, hd, 4 * (M), 50288, 2048), .kv_heads = 4, .pattern = list }
+#define B_FAMILY(title, M, heads_q, hd, f, list)                                     \
+    { COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, \
+      .rotary = (hd) / 2, .pattern = list }
+#define A_FAMILY(title, M, heads_q, hd, rot, list) \
+    { COMMON(title, M, heads_q, hd, 0, 50288, 2048), .attn_conv = 4, .rotary = (rot), .pattern = list }
+#define J_FAMILY(title, M, heads_q, hd, f, list)                                                  \
+    { COMMON(title, M, heads_q, hd, f, 50280, 2048), .kv_heads = 4, .paired = 1, .state = 16, \
+      .inner_norms = 1, .eps = 1e-6, .pattern = list }
+// clang-format on
 #define B_FAMILY(title, M, heads_q, hd, f, list) \
     { \
         COMMON(title, M, heads_q, hd, f, 50288, 2048), .kv_heads = 4, .paired = 1, .rotary = (hd) / 2, .pattern = list \

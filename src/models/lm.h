@@ -29,32 +29,34 @@ typedef enum mba_head {
 /* The integer fields of a configuration: name, default, range for --set, meaning. In a preset, 0 means the default; a
  * default of 0 means "derived from others" or "off". --set width=512,state=64 overrides them; `list fields` and
  * config.json show them. */
+// clang-format off
 #define MBA_LM_FIELDS(X) \
-    X(width, 0, 1, MBA_FIELD_MOST, "model width, M") \
-    X(layers, 0, 1, MBA_FIELD_MOST, "blocks (pairs in a paired skeleton)") \
-    X(vocab, 0, 2, MBA_FIELD_MOST, "rows of the embedding, padding included") \
-    X(untied, 0, 0, 1, "1: the head has a matrix of its own") \
-    X(paired, 0, 0, 1, "1: blocks of a mixer and an MLP") \
-    X(inner, 0, 0, MBA_FIELD_MOST, "inner width of the Mamba mixers, D (0: 2 x width)") \
-    X(state, 128, 1, MBA_FIELD_MOST, "state size, N") \
-    X(heads, 0, 0, MBA_FIELD_MOST, "Mamba-2 heads, H (0: inner / head_dim)") \
-    X(head_dim, 64, 1, MBA_FIELD_MOST, "Mamba-2 head width, P") \
-    X(groups, 1, 1, MBA_FIELD_MOST, "groups of B and C, G") \
-    X(norm_groups, 0, 0, MBA_FIELD_MOST, "groups of the gated norm (0: groups)") \
-    X(chunk, 256, 1, MBA_FIELD_MOST, "SSD chunk, Q") \
-    X(conv, 4, 1, 16, "width of the causal convolution") \
-    X(no_conv_bias, 0, 0, 1, "1: the convolution has no bias") \
-    X(bias, 0, 0, 1, "1: the projections of the Mamba mixers have a bias") \
-    X(dt_rank, 0, 0, MBA_FIELD_MOST, "Mamba-1 rank of the step projection (0: width / 16, rounded up)") \
-    X(inner_norms, 0, 0, 1, "1: Jamba's norms on dt, B and C") \
-    X(q_heads, 0, 0, MBA_FIELD_MOST, "attention query heads") \
-    X(kv_heads, 0, 0, MBA_FIELD_MOST, "attention key and value heads (0: q_heads)") \
-    X(attn_dim, 0, 0, MBA_FIELD_MOST, "attention head width (0: width / q_heads)") \
-    X(attn_bias, 0, 0, 1, "1: the projections of the attention have a bias") \
-    X(attn_conv, 0, 0, MBA_FIELD_MOST, "width of the causal convolution on q, k, v; 0: none") \
-    X(rotary, 0, 0, MBA_FIELD_MOST, "rotated dimensions of each head; 0: no positions") \
-    X(mlp, 0, 0, MBA_FIELD_MOST, "hidden width of the MLPs") \
-    X(mlp_bias, 0, 0, 1, "1: the projections of the MLPs have a bias")
+    X(width,        0,   1, MBA_FIELD_MOST, "model width, M") \
+    X(layers,       0,   1, MBA_FIELD_MOST, "blocks (pairs in a paired skeleton)") \
+    X(vocab,        0,   2, MBA_FIELD_MOST, "rows of the embedding, padding included") \
+    X(untied,       0,   0, 1,              "1: the head has a matrix of its own") \
+    X(paired,       0,   0, 1,              "1: blocks of a mixer and an MLP") \
+    X(inner,        0,   0, MBA_FIELD_MOST, "inner width of the Mamba mixers, D (0: 2 x width)") \
+    X(state,        128, 1, MBA_FIELD_MOST, "state size, N") \
+    X(heads,        0,   0, MBA_FIELD_MOST, "Mamba-2 heads, H (0: inner / head_dim)") \
+    X(head_dim,     64,  1, MBA_FIELD_MOST, "Mamba-2 head width, P") \
+    X(groups,       1,   1, MBA_FIELD_MOST, "groups of B and C, G") \
+    X(norm_groups,  0,   0, MBA_FIELD_MOST, "groups of the gated norm (0: groups)") \
+    X(chunk,        256, 1, MBA_FIELD_MOST, "SSD chunk, Q") \
+    X(conv,         4,   1, 16,             "width of the causal convolution") \
+    X(no_conv_bias, 0,   0, 1,              "1: the convolution has no bias") \
+    X(bias,         0,   0, 1,              "1: the projections of the Mamba mixers have a bias") \
+    X(dt_rank,      0,   0, MBA_FIELD_MOST, "Mamba-1 rank of the step projection (0: width / 16, rounded up)") \
+    X(inner_norms,  0,   0, 1,              "1: Jamba's norms on dt, B and C") \
+    X(q_heads,      0,   0, MBA_FIELD_MOST, "attention query heads") \
+    X(kv_heads,     0,   0, MBA_FIELD_MOST, "attention key and value heads (0: q_heads)") \
+    X(attn_dim,     0,   0, MBA_FIELD_MOST, "attention head width (0: width / q_heads)") \
+    X(attn_bias,    0,   0, 1,              "1: the projections of the attention have a bias") \
+    X(attn_conv,    0,   0, MBA_FIELD_MOST, "width of the causal convolution on q, k, v; 0: none") \
+    X(rotary,       0,   0, MBA_FIELD_MOST, "rotated dimensions of each head; 0: no positions") \
+    X(mlp,          0,   0, MBA_FIELD_MOST, "hidden width of the MLPs") \
+    X(mlp_bias,     0,   0, 1,              "1: the projections of the MLPs have a bias")
+// clang-format on
 
 typedef struct mba_lm {
     const char *name;          /* of its preset */

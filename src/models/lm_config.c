@@ -125,11 +125,11 @@ const mba_field mba_lm_fields[] = {
     { #field, MBA_FIELD_INT, offsetof(mba_lm, field), 0, (value), NULL, text, .least = (least_), .most = (most_) },
     MBA_LM_FIELDS(X)
 #undef X
+// clang-format off
 #define REAL(field, value, text) \
-    { \
-#field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text \
-    }
-        REAL(eps, 1e-5, "added to the mean square in the norms"),
+    { #field, MBA_FIELD_REAL, offsetof(mba_lm, field), .standard = (value), .meaning = text }
+    // clang-format on
+    REAL(eps, 1e-5, "added to the mean square in the norms"),
     REAL(eps_inner, 0, "the same in Jamba's inner norms (0: eps)"),
     REAL(dt_min, 0, "least step of Mamba-2"),
     REAL(dt_max, 0, "largest step of Mamba-2; 0: any"),

@@ -53,10 +53,10 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     return mba_lm_linear(g, c, s, .x = y, .name = "out_proj", .rows = c->width, .bias = c->bias, .last = true);
 }
 
+// clang-format off
 #define MAMBA1(title, M, blocks) \
-    { \
-        .name = (title), .symbol = 'm', .width = (M), .layers = (blocks), .state = 16, .vocab = 50280, .length = 2048 \
-    }
+    { .name = (title), .symbol = 'm', .width = (M), .layers = (blocks), .state = 16, .vocab = 50280, .length = 2048 }
+// clang-format on
 
 const mba_family mba_family_mamba1 = {
     .name = "mamba1",

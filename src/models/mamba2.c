@@ -63,10 +63,10 @@ static mba_status check_mamba2(const mba_lm *c)
     return MBA_OK;
 }
 
+// clang-format off
 #define MAMBA2(title, M, blocks) \
-    { \
-        .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 \
-    }
+    { .name = (title), .symbol = 'M', .width = (M), .layers = (blocks), .vocab = 50288, .length = 2048 }
+// clang-format on
 
 const mba_family mba_family_mamba2 = {
     .name = "mamba2",

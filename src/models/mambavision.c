@@ -205,11 +205,11 @@ mba_vision_graph mba_vision_build(mba_graph *g, const mba_vision *c)
 
 /* ---- sizes ---- */
 
-#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path, part) \
-    { \
-        .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
-        .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path), .crop = (part) \
-    }
+// clang-format off
+#define SIZE(title, width, stem_width, d0, d1, d2, d3, h0, scale, path, part)                        \
+    { .name = (title), .dim = (width), .in_dim = (stem_width), .depths = { (d0), (d1), (d2), (d3) }, \
+      .heads = { (h0), 2 * (h0), 4 * (h0), 8 * (h0) }, .layer_scale = (scale), .drop_path = (path), .crop = (part) }
+// clang-format on
 
 static const mba_vision presets[] = {
     SIZE("mambavision-t", 80, 32, 1, 3, 8, 4, 2, 0, 0.2, 1),
@@ -229,10 +229,9 @@ const mba_family mba_family_mambavision = {
     .vision = presets,
 };
 
-#define FIELD(name, kind, ...) \
-    { \
-#name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ \
-    }
+// clang-format off
+#define FIELD(name, kind, ...) { #name, MBA_FIELD_##kind, offsetof(mba_vision, name), __VA_ARGS__ }
+// clang-format on
 const mba_field mba_vision_fields[] = {
     FIELD(image, INT, .standard = 224, .least = 1, .meaning = "side of the images, in pixels"),
     FIELD(classes, INT, .standard = 1000, .meaning = "classes (0: those of the data)"),

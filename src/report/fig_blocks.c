@@ -75,6 +75,7 @@ static bool any(const mba_kernel_view *k)
 
 static mba_status fig5_numbers(mba_grid *g, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     mba_blocks_view    *b;
     int64_t             n;
@@ -243,6 +244,7 @@ static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis 
 
 static mba_status fig5_draw(mba_canvas *canvas, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_blocks_view    *b;
@@ -355,6 +357,7 @@ static const mba_grid_column fig8_columns[] = { { "kernel", "kernel" },
 
 static mba_status fig8_numbers(mba_grid *g, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
     MBA_TRY(mba_choose(&c, a, has_warps, mba_marks_max(r, MOST)));
@@ -455,6 +458,7 @@ static void draw_occupancy(mba_svg *s, mba_scale x, double y, const char *kernel
 
 static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     mba_assert(run >= 0 && run < r->n && view >= 0 && view < 2);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          chosen;

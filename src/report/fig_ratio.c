@@ -43,6 +43,7 @@ static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" },
 
 static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
     MBA_TRY(mba_choose(&c, a, has_ratio, mba_marks_max(r, MOST)));
@@ -92,6 +93,7 @@ static void draw_special_line(mba_svg *s, mba_scale x, const mba_lanes *lanes, c
 
 static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const double        hardware = mba_hardware_ratio(a);
@@ -221,6 +223,7 @@ static void floor_heading(mba_buf *b, const mba_stores *r, int run)
 
 static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     static const struct {
         mba_shape   shape;
         const char *paint, *text;
@@ -345,6 +348,7 @@ static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
 
 static mba_status fig7_numbers(mba_grid *g, const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
         reading   all[READINGS];
         const int n = readings_of(all, r->run[run].a, (mba_group_of)group);
@@ -413,6 +417,7 @@ static void fig7_bar(mba_svg *s, mba_scale x, double y, mba_group_of g, const re
 
 static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
+    mba_assert(run >= 0 && run < r->n);
     const bool   narrow = w <= MBA_NARROW;
     const double left = narrow ? 0 : 330, rh = narrow ? 36 : 20, head = 20;
     double       y = 20, height = 0;

@@ -22,32 +22,24 @@
 
 #include "device/cuda/library.h"
 
+// clang-format off
 #define MBA_CUPTI_FUNCTIONS(X) \
-    X(cuptiGetResultString) \
-    X(cuptiGetVersion) \
-    X(cuptiGetTimestamp) \
-    X(cuptiSubscribe) \
-    X(cuptiUnsubscribe) \
-    X(cuptiEnableCallback) \
-    X(cuptiActivityRegisterCallbacks) \
-    X(cuptiActivityEnable) \
-    X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiActivityFlushPeriod) X(cuptiActivityGetNextRecord) \
-        X(cuptiActivityGetNumDroppedRecords) X(cuptiProfilerInitialize) X(cuptiProfilerGetCounterAvailability) \
-            X(cuptiProfilerDeviceSupported) X(cuptiDeviceGetChipName) X(cuptiProfilerHostInitialize) \
-                X(cuptiProfilerHostDeinitialize) X(cuptiProfilerHostConfigAddMetrics) \
-                    X(cuptiProfilerHostGetConfigImageSize) X(cuptiProfilerHostGetConfigImage) \
-                        X(cuptiProfilerHostGetNumOfPasses) X(cuptiProfilerHostEvaluateToGpuValues) \
-                            X(cuptiRangeProfilerEnable) X(cuptiRangeProfilerDisable) \
-                                X(cuptiRangeProfilerGetCounterDataSize) \
-                                    X(cuptiRangeProfilerCounterDataImageInitialize) X(cuptiRangeProfilerSetConfig) \
-                                        X(cuptiRangeProfilerStart) X(cuptiRangeProfilerStop) \
-                                            X(cuptiRangeProfilerDecodeData) X(cuptiRangeProfilerGetCounterDataInfo) \
-                                                X(cuptiPCSamplingEnable) X(cuptiPCSamplingDisable) \
-                                                    X(cuptiPCSamplingStart) X(cuptiPCSamplingStop) \
-                                                        X(cuptiPCSamplingGetData) \
-                                                            X(cuptiPCSamplingSetConfigurationAttribute) \
-                                                                X(cuptiPCSamplingGetNumStallReasons) \
-                                                                    X(cuptiPCSamplingGetStallReasons)
+    X(cuptiGetResultString) X(cuptiGetVersion) X(cuptiGetTimestamp) X(cuptiSubscribe) X(cuptiUnsubscribe) \
+    X(cuptiEnableCallback) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityDisable) \
+    X(cuptiActivityFlushAll) X(cuptiActivityFlushPeriod) X(cuptiActivityGetNextRecord) \
+    X(cuptiActivityGetNumDroppedRecords) \
+    X(cuptiProfilerInitialize) X(cuptiProfilerGetCounterAvailability) X(cuptiProfilerDeviceSupported) \
+    X(cuptiDeviceGetChipName) X(cuptiProfilerHostInitialize) X(cuptiProfilerHostDeinitialize) \
+    X(cuptiProfilerHostConfigAddMetrics) X(cuptiProfilerHostGetConfigImageSize) X(cuptiProfilerHostGetConfigImage) \
+    X(cuptiProfilerHostGetNumOfPasses) X(cuptiProfilerHostEvaluateToGpuValues) X(cuptiRangeProfilerEnable) \
+    X(cuptiRangeProfilerDisable) X(cuptiRangeProfilerGetCounterDataSize) \
+    X(cuptiRangeProfilerCounterDataImageInitialize) \
+    X(cuptiRangeProfilerSetConfig) X(cuptiRangeProfilerStart) X(cuptiRangeProfilerStop) \
+    X(cuptiRangeProfilerDecodeData) \
+    X(cuptiRangeProfilerGetCounterDataInfo) X(cuptiPCSamplingEnable) X(cuptiPCSamplingDisable) X(cuptiPCSamplingStart) \
+    X(cuptiPCSamplingStop) X(cuptiPCSamplingGetData) X(cuptiPCSamplingSetConfigurationAttribute) \
+    X(cuptiPCSamplingGetNumStallReasons) X(cuptiPCSamplingGetStallReasons)
+// clang-format on
 
 typedef struct mba_cupti {
     MBA_CUPTI_FUNCTIONS(MBA_LIBRARY_FIELD)

@@ -8,12 +8,12 @@
 #include "scope/cupti_api.h"
 #include "scope/cupti_collect.h"
 
+// clang-format off
 #define FUNCTIONS(X) \
-    X(cuptiSassMetricsGetProperties) \
-    X(cuptiSassMetricsSetConfig) \
-    X(cuptiSassMetricsUnsetConfig) \
-    X(cuptiSassMetricsEnable) \
-    X(cuptiSassMetricsDisable) X(cuptiSassMetricsGetDataProperties) X(cuptiSassMetricsFlushData)
+    X(cuptiSassMetricsGetProperties) X(cuptiSassMetricsSetConfig) X(cuptiSassMetricsUnsetConfig) \
+    X(cuptiSassMetricsEnable) X(cuptiSassMetricsDisable) X(cuptiSassMetricsGetDataProperties) \
+    X(cuptiSassMetricsFlushData)
+// clang-format on
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;

@@ -169,8 +169,8 @@ static void check_places(mba_store *s, const mba_program *p, const mba_row_kerne
     assert_ok(mba_load_event(s, &e, &n));
     for (int64_t i = 0; i < n; i++) {
         const mba_plan *plan = p->plan[e[i].node];
-        const int       place = e[i].launch == MBA_ABSENT ? -1
-                                                          : (int)(e[i].launch - mba_launch_number(p, (int32_t)e[i].node, 0));
+        const int64_t   first = mba_launch_number(p, (int32_t)e[i].node, 0);
+        const int       place = e[i].launch == MBA_ABSENT ? -1 : (int)(e[i].launch - first);
         assert_true((place >= 0) == (k[e[i].kernel].class != NULL));
         if (plan != p->plan[shared_node(p)]) continue;
         if (place == plan->nlaunches - 1) assert_string_equal(k[e[i].kernel].name, plan->launch[place].kernel);

@@ -72,9 +72,9 @@ static void on_event(void *ctx, const mba_event *e)
     mba_event with_step = *e;
     (void)ctx;
     pthread_mutex_lock(&in.lock);
-    const int span = in.selective ? span_of(e->correlation) : 0;
-    with_step.step = in.range ? span : -1;
-    if (!in.ended && e->start_ns > 0 && span >= 0) mba_trace_event(&in.out, &with_step);
+    const int of_span = in.selective ? span_of(e->correlation) : 0;
+    with_step.step = in.range ? of_span : -1;
+    if (!in.ended && e->start_ns > 0 && of_span >= 0) mba_trace_event(&in.out, &with_step);
     pthread_mutex_unlock(&in.lock);
 }
 

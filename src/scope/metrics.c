@@ -124,10 +124,9 @@ static const char *const signature[] = { "smsp__inst_executed.sum",
                                          "dram__bytes_read.sum",
                                          "dram__bytes_write.sum" };
 
-#define SET(name, about, passes, list) \
-    { \
-        name, about, passes, list, (int)(sizeof list / sizeof *list) \
-    }
+// clang-format off
+#define SET(name, about, passes, list) { name, about, passes, list, (int)(sizeof list / sizeof *list) }
+// clang-format on
 const mba_metric_set mba_metric_sets[] = {
     SET("overview", "time, clock, bytes of DRAM, L2 and L1, tensor pipe, occupancy, issue", 1, overview),
     SET("roofline", "tensor and vector FLOPs, bytes of DRAM, L2 and L1", 2, roofline),

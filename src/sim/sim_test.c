@@ -340,7 +340,7 @@ static double streaming_gbs(const mba_gpu *m, const row *w, int kind, bool resid
                            .depth = 1,
                            .nstreams = 2,
                            .regs = 16,
-                           .smem_bytes = 116000 / w->blocks * 2 - 3000 }; // dummy shared memory holds two blocks on an SM
+                           .smem_bytes = 116000 / w->blocks * 2 - 3000 }; // two blocks fit on an SM
     k.role_warps[0] = k.warps;
     for (int s = 0; s < 2; s++) k.stream[s] = (mba_sim_stream){ .operand = -1, .writes = s, .hit = resident ? 256 : 0 };
     for (int i = 0; i < loads[kind]; i++) {

@@ -214,15 +214,19 @@ static mba_status point(double *ms, double *times, mba_simulated *r, const mba_s
     return times ? mba_simulated_draws(times, r, &w, s->sim, NULL, 0) : MBA_OK;
 }
 
-/* Grade C for kernels that were never compiled in this form, whatever the machine. */
-static char grade_of(const mba_simulated *r, const mba_sweep_axis *a, const int *at)
+/* Whether an axis changes kernels into a form in which they were never compiled. */
+static bool is_uncompiled(const char *name, const char *value)
 {
-    for (int i = 0; i < 2; i++) {
-        const char *name = a[i].name, *value = a[i].value[at[i]];
-        if (!strcmp(name, "ring") || (!strcmp(name, "keep") && strcmp(value, "none"))
-            || (!strcmp(name, "persistent") && strcmp(value, "0")))
-            return 'C';
-    }
+    if (!strcmp(name, "keep")) return strcmp(value, "none") != 0;
+    if (!strcmp(name, "persistent")) return strcmp(value, "0") != 0;
+    return !strcmp(name, "ring");
+}
+
+/* Grade C for kernels that were never compiled in this form, whatever the machine. */
+static char grade_of(const mba_simulated *r, const mba_sweep *s, const int *at)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->axis[i].n && is_uncompiled(s->axis[i].name, s->axis[i].value[at[i]])) return 'C';
     return mba_simulated_grade(&r->gpu);
 }
 
@@ -253,7 +257,7 @@ static void fill_point(mba_sweep_point *out, const mba_sweep *s, const mba_simul
     out->ratio = p->ratio;
     out->units_s = r->units / p->ms * 1e3;
     out->dram_gbs = (r->step.dram_read + r->step.dram_write) / r->step.seconds / 1e9;
-    out->grade = grade_of(r, s->axis, at);
+    out->grade = grade_of(r, s, at);
 }
 
 static void fill_refused(mba_sweep_point *out, const mba_model_options *model)

@@ -20,17 +20,19 @@
 
 #include "models/model.h"
 
+// clang-format off
 #define MBA_HF_LIST(X) \
-    X(OURS, "mambascope") /* every field of the configuration, by our names */ \
-    X(MAMBA, "mamba") \
-    X(MAMBA2, "mamba2") \
+    X(OURS,       "mambascope")        /* every field of the configuration, our names */ \
+    X(MAMBA,      "mamba") \
+    X(MAMBA2,     "mamba2") \
     X(NEMOTRON_H, "nemotron_h") \
-    X(BAMBA, "bamba") \
-    X(JAMBA, "jamba")             /* dense */ \
-    X(MAMBA_SSM, "mamba_ssm")     /* the authors' own config.json: no model_type */ \
-    X(VISION, "mambavision")      /* as on the Hub */ \
-    X(VISION_OURS, "mambavision") /* our field names; tensor names without "model." */ \
-    X(GRAPH, "graphmamba")
+    X(BAMBA,      "bamba") \
+    X(JAMBA,      "jamba")             /* dense */ \
+    X(MAMBA_SSM,  "mamba_ssm")         /* the authors' own config.json: no model_type */ \
+    X(VISION,     "mambavision")       /* as on the Hub */ \
+    X(VISION_OURS, "mambavision")      /* our names of fields; tensors without "model." */ \
+    X(GRAPH,      "graphmamba")
+// clang-format on
 
 typedef enum mba_hf_format {
 #define X(format, type) MBA_HF_##format,

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/say.h"
 #include "core/aliases.h"
 #include "core/device.h"
 #include "core/nearest.h"
@@ -63,13 +62,15 @@ static mba_status no_variant(const char *text, const mba_op *op, const char *var
                     op->name, variant, mba_did_you_mean(&near).text);
 }
 
-/* Once: a sweep applies its options at every point. mba_program_create knows the earlier name too. */
+/* The first earlier name of a variant that this process was given. mba_program_create knows earlier names too. */
+static char renamed[192];
+
 static void note_alias(const char *op, const char *variant, const char *now)
 {
-    static bool told;
-    if (!told) mba_say(stderr, "note: --op %s=%s: the variant is now called %s\n", op, variant, now);
-    told = true;
+    if (!*renamed) snprintf(renamed, sizeof renamed, "--op %s=%s: the variant is now called %s", op, variant, now);
 }
+
+const char *mba_run_options_renamed(void) { return *renamed ? renamed : NULL; }
 
 /* OP=V,..: a name that no operator or no variant has would change nothing, unnoticed. */
 static mba_status variants_of(const char **out, const char *text)

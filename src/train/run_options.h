@@ -23,4 +23,7 @@ MBA_MUST mba_status mba_model_options_apply(const mba_model_options *m, mba_sess
 /* Device, precision, memory, recompute, variants and threads only: where the model comes from a checkpoint. */
 MBA_MUST mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o);
 
+/* "--op conv1d=walk: the variant is now called persistent": an earlier name that was used, for people; NULL: none. */
+const char *mba_run_options_renamed(void);
+
 #endif

@@ -10,11 +10,13 @@
 #include <stdint.h>
 
 /* WSD is warm-up, stable, decay: the rate stays constant until the cooldown, the last part of the steps. */
+// clang-format off
 #define MBA_SCHEDULE_LIST(X) \
-    X(COSINE, "cosine")     /* half a cosine from lr to lr_min, over all steps after the warm-up */ \
-    X(CONSTANT, "constant") /* lr */ \
-    X(WSD, "wsd")           /* the cooldown falls linearly */ \
-    X(WSD_SQRT, "wsd-sqrt") /* the cooldown falls as 1 - sqrt(progress of the cooldown): steep at first */
+    X(COSINE,   "cosine")              /* half a cosine from lr down to lr_min, over all steps after the warm-up */ \
+    X(CONSTANT, "constant")            /* lr */ \
+    X(WSD,      "wsd")                 /* the cooldown falls on a line */ \
+    X(WSD_SQRT, "wsd-sqrt")            /* the cooldown falls as 1 - sqrt(part of it that is over): steep at first */
+// clang-format on
 
 typedef enum mba_schedule_kind {
 #define X(kind, name) MBA_LR_##kind,

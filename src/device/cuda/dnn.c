@@ -8,16 +8,15 @@
 
 #include "device/cuda/library.h"
 
+// clang-format off
 #define FUNCTIONS(X) \
-    X(cudnnCreate) \
-    X(cudnnSetStream) \
-    X(cudnnGetErrorString) \
-    X(cudnnCreateTensorDescriptor) \
-    X(cudnnSetTensor4dDescriptorEx) X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) \
-        X(cudnnCreateConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) \
-            X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnGetConvolutionBackwardDataAlgorithm_v7) \
-                X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) X(cudnnConvolutionForward) \
-                    X(cudnnConvolutionBackwardData) X(cudnnConvolutionBackwardFilter)
+    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnCreateTensorDescriptor) \
+    X(cudnnSetTensor4dDescriptorEx) \
+    X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnCreateConvolutionDescriptor) \
+    X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) X(cudnnGetConvolutionForwardAlgorithm_v7) \
+    X(cudnnGetConvolutionBackwardDataAlgorithm_v7) X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
+    X(cudnnConvolutionForward) X(cudnnConvolutionBackwardData) X(cudnnConvolutionBackwardFilter)
+// clang-format on
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;

@@ -10,13 +10,12 @@
 
 #include "device/cuda/library.h"
 
+// clang-format off
 #define FUNCTIONS(X) \
-    X(cudnnCreate) \
-    X(cudnnSetStream) \
-    X(cudnnGetErrorString) \
-    X(cudnnGetVersion) \
-    X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) \
-        X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
+    X(cudnnCreate) X(cudnnSetStream) X(cudnnGetErrorString) X(cudnnGetVersion) X(cudnnBackendCreateDescriptor) \
+    X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) \
+    X(cudnnBackendExecute)
+// clang-format on
 typedef struct functions {
     FUNCTIONS(MBA_LIBRARY_FIELD)
 } functions;
@@ -216,7 +215,7 @@ static descriptor each(graph *g, pointwise p)
     return p.y;
 }
 
-#define EACH(mode_, ...)   each(g, (pointwise){ .mode = CUDNN_POINTWISE_##mode_, .type = CUDNN_DATA_FLOAT, __VA_ARGS__ })
+#define EACH(m_, ...)      each(g, (pointwise){ .mode = CUDNN_POINTWISE_##m_, .type = CUDNN_DATA_FLOAT, __VA_ARGS__ })
 #define SCORES(mode_, ...) EACH(mode_, __VA_ARGS__, .y = scores(g, CUDNN_DATA_FLOAT))
 
 /* ---- attention ---- */

@@ -110,8 +110,8 @@ static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, i
     if (row >= (s->keys ? d->Lk : d->L)) return 0;
     if (!s->causal) return all;
     if (s->keys) return row / width < all ? all - row / width : 0;
-    const int64_t row_regs = (row + rows - 1) / width + 1;
-    return row_regs < all ? row_regs : all;
+    const int64_t visible = (row + rows - 1) / width + 1;
+    return visible < all ? visible : all;
 }
 
 /* Of a head: scores that its warps make, those they hide included. */
@@ -486,12 +486,12 @@ mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_mach
     mba_plan_scratch(p, "scores", (size_t)(scores + shared) + DNN_WORK_BYTES);
     plan_keys(p, n, &d, dnn_pass("cudnn_attention_bwd", &d));
     mba_launch  *l = &p->launch[p->nlaunches - 1];
-    const double row_regs = 2 * d.pairs;
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(ATT_DNN_WORK), row_regs / (double)l->grid[0]);
+    const double score_bytes = 2 * d.pairs;
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(ATT_DNN_WORK), score_bytes / (double)l->grid[0]);
     l = mba_plan_launch(p, "cudnn_attention_dq", MBA_TENSOR, d.B * d.H * mba_ceil(d.L, DNN_TILE), 384);
     l->regs = 168;
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(ATT_DNN_WORK), row_regs / (double)l->grid[0]);
-    mba_phase_move(l, MBA_ASYNC, KEYS_OF, row_regs * (double)d.P / DNN_TILE / (double)l->grid[0]);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(ATT_DNN_WORK), score_bytes / (double)l->grid[0]);
+    mba_phase_move(l, MBA_ASYNC, KEYS_OF, score_bytes * (double)d.P / DNN_TILE / (double)l->grid[0]);
     mba_phase_work(l, MBA_MMA, 2 * d.pairs * (double)d.P / (double)l->grid[0], NULL);
     mba_phase_out(l, n, DQ, 2 * (double)(DNN_TILE * d.P));
     return MBA_OK;

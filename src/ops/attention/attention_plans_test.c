@@ -79,7 +79,7 @@ static void plans_count_the_products_that_warps_issue(void **state)
                                       { { 1, 130, 2, 2, 64, 0, 333 }, "more keys" },
                                       { { 1, 2047, 2, 1, 64, CAUSAL }, "long" },
                                       { { 2, 255, 3, 3, 32, CAUSAL }, "short, causal" } };
-    int                   row_regs = 0;
+    int                   launches = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mba_case_graph o;
         assert_ok(mba_case_build(&o, &mba_op_attention, &cases[i], (mba_case_how){ .compute = MBA_BF16 }));
@@ -91,32 +91,32 @@ static void plans_count_the_products_that_warps_issue(void **state)
                 if (!strcmp(v->name, "plain") || !strcmp(v->name, "cudnn")
                     || mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]) != MBA_OK)
                     continue;
-                for (int l = 0; l < p.nlaunches; l++, row_regs++)
+                for (int l = 0; l < p.nlaunches; l++, launches++)
                     assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / expected_flops(&cases[i], &p, l), 1, 1e-12);
             }
         }
         mba_graph_destroy(o.g);
     }
-    assert_int_equal(row_regs, 47);
+    assert_int_equal(launches, 47);
 }
 
 /* Every tile of every head is some block's, no two blocks' the same; heads of a turn before those of the next, a turn
  * from its first tiles to its last ones. */
 static void assert_places_are_a_whole(int tiles, int heads, int together)
 {
-    unsigned char *row_regs = calloc((size_t)(tiles * heads), 1);
+    unsigned char *visits = calloc((size_t)(tiles * heads), 1);
     int            turn = 0, tile = 0;
-    assert_non_null(row_regs);
+    assert_non_null(visits);
     for (int i = 0; i < tiles * heads; i++) {
         const attention_place at = attention_place_of(i, tiles, heads, together);
         assert_in_range(at.tile, 0, tiles - 1);
         assert_in_range(at.head, 0, heads - 1);
-        assert_int_equal(row_regs[at.tile * heads + at.head]++, 0);
+        assert_int_equal(visits[at.tile * heads + at.head]++, 0);
         assert_true(at.head / together > turn || (at.head / together == turn && at.tile >= tile));
         turn = at.head / together;
         tile = at.tile;
     }
-    free(row_regs);
+    free(visits);
 }
 
 static void blocks_take_heads_in_turns_that_fit_l2(void **state)

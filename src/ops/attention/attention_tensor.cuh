@@ -55,12 +55,12 @@ static __device__ __forceinline__ void hide(float (&s)[N][4], const mask_range &
     for (int i = 0; i < 2; i++) {
         const int      r = row + lane / 4 + i * 8, from = KEYS && g.causal ? r : 0;
         const int      to = !KEYS && g.causal ? min(r + 1, g.columns) : g.columns;
-        const unsigned row_regs = max(to - from, 0);
+        const unsigned visible = max(to - from, 0);
 #pragma unroll
         for (int j = 0; j < N; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
-                s[j][2 * i + e] = (unsigned)(column + x - from + j * 8 + e) < row_regs ? s[j][2 * i + e] : -INFINITY;
+                s[j][2 * i + e] = (unsigned)(column + x - from + j * 8 + e) < visible ? s[j][2 * i + e] : -INFINITY;
         if (!g.ids) continue;
         const int32_t id = r < rows ? g.ids[r] : 0;
 #pragma unroll

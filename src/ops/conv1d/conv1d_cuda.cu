@@ -365,13 +365,13 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                 const bool own = full.value || (t >= s0 && t < s1);
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
-                    float row_regs[TAPS - 1]; // the inputs this step sees
+                    float inputs[TAPS - 1]; // the inputs this step sees
 #pragma unroll
-                    for (int k = 0; k < TAPS - 1; k++) row_regs[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
+                    for (int k = 0; k < TAPS - 1; k++) inputs[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
                     if (SILU) {
                         float v = bias[e];
 #pragma unroll
-                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], row_regs[k], v);
+                        for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], inputs[k], v);
                         v = fmaf(w[TAPS - 1][e], in[e], v);
                         const float sg = fast_reciprocal(1.0f + fast_exp2(v)); // v = K a, and g = dy silu'(a) / K
                         g[e] *= sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                     const float mine = own ? g[e] : 0.0f;
                     dbias[e] += mine;
 #pragma unroll
-                    for (int k = 0; k < TAPS - 1; k++) dw[k][e] = fmaf(mine, row_regs[k], dw[k][e]);
+                    for (int k = 0; k < TAPS - 1; k++) dw[k][e] = fmaf(mine, inputs[k], dw[k][e]);
                     dw[TAPS - 1][e] = fmaf(mine, in[e], dw[TAPS - 1][e]);
                     out[e] = !MASK || id == past_id[0] ? w[0][e] * g[e] : 0.0f;
 #pragma unroll

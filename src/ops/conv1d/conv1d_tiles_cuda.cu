@@ -136,20 +136,20 @@ __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv 
         for (int i = 0; i < ROWS + TAPS - 1; i++)
             fetch(in[i], from + (int64_t)i * x.row, first + i >= 0 && first + i < a.L);
     }
-    float w[TAPS][CH], bias[CH], row_regs[TAPS][CH]; // input i is at i % TAPS
+    float w[TAPS][CH], bias[CH], inputs[TAPS][CH]; // input i is at i % TAPS
     load_taps(w, bias, a, p.c, 1);
 #pragma unroll
-    for (int i = 0; i < TAPS - 1; i++) unpack(row_regs[i], in[i]);
+    for (int i = 0; i < TAPS - 1; i++) unpack(inputs[i], in[i]);
     T *to = y(p.b, p.t, p.c);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         float out[CH];
-        unpack(row_regs[(r + TAPS - 1) % TAPS], in[r + TAPS - 1]);
+        unpack(inputs[(r + TAPS - 1) % TAPS], in[r + TAPS - 1]);
 #pragma unroll
         for (int e = 0; e < CH; e++) {
             out[e] = bias[e];
 #pragma unroll
-            for (int k = 0; k < TAPS; k++) out[e] = fmaf(w[k][e], row_regs[(r + k) % TAPS][e], out[e]);
+            for (int k = 0; k < TAPS; k++) out[e] = fmaf(w[k][e], inputs[(r + k) % TAPS][e], out[e]);
             if (SILU) out[e] = silu(out[e]);
         }
         if (inside || p.t + r < a.L) store(to + (int64_t)r * y.row, out);
@@ -291,15 +291,15 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 #pragma unroll
             for (int e = 0; e < CH; e++) past_g[k][e] = 0;
         }
-        /* Row u of the batch: x, and g of the step that it completes; `seen` are the inputs before it. */
-        const auto make_g = [&](float(&in)[CH], float(&g)[CH], const float(&row_regs)[TAPS - 1][CH], int u) {
+        /* Row u of the batch: x, and g of the step that it completes; `inputs` are those before it. */
+        const auto make_g = [&](float(&in)[CH], float(&g)[CH], const float(&inputs)[TAPS - 1][CH], int u) {
             load(in, slots + plane(stage, 0, u));
             load(g, slots + plane(stage, 1, u));
 #pragma unroll
             for (int e = 0; e < CH && SILU; e++) {
                 float v = bias[e];
 #pragma unroll
-                for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], row_regs[k][e], v);
+                for (int k = 0; k < TAPS - 1; k++) v = fmaf(w[k][e], inputs[k][e], v);
                 v = fmaf(w[TAPS - 1][e], in[e], v);
                 const float sg = fast_reciprocal(1.0f + fast_exp2(v)); // v = K a, g = dy silu'(a) / K
                 g[e] = g[e] * sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);

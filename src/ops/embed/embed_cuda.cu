@@ -155,7 +155,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     constexpr int          AT_ONCE = DENSE ? 16 : 4, STEP = 32 * AT_ONCE;
     const int              rows = a.rows, span = a.span;
     extern __shared__ int2 kept[];
-    __shared__ int2        row_regs[SORT_WARPS];
+    __shared__ int2        warp_totals[SORT_WARPS];
     __shared__ int         warps[SORT_WARPS];
     int *const counts = (int *)(kept + EMBED_KEPT), *const firsts = counts + SORT_WARPS * span;
     const int      lane = threadIdx.x % 32, warp = threadIdx.x / 32, low = blockIdx.x * span;
@@ -190,9 +190,9 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
         }
     }
     below = __reduce_add_sync(0xffffffffu, below);
-    if (lane == 0) row_regs[warp] = make_int2(below, own);
+    if (lane == 0) warp_totals[warp] = make_int2(below, own);
     __syncthreads();
-    const int2 other = row_regs[lane]; // tokens in front of the range, in it, and those of warps before this one
+    const int2 other = warp_totals[lane]; // tokens in front of the range, in it, and those of warps before this one
     const int  base = __reduce_add_sync(0xffffffffu, other.x), count = __reduce_add_sync(0xffffffffu, other.y);
     int        at = __reduce_add_sync(0xffffffffu, lane < warp ? other.y : 0);
 
@@ -290,11 +290,11 @@ static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_
     union {
         uint4   word;
         uint8_t of[EMBED_CLEAR];
-    } row_regs;
-    row_regs.word = *(const uint4 *)(met + first);
+    } touched;
+    touched.word = *(const uint4 *)(met + first);
 #pragma unroll
     for (int k = 0; k < EMBED_CLEAR; k++)
-        if (first + k < V && !row_regs.of[k]) store(dtable + (first + k) * ld + c, none);
+        if (first + k < V && !touched.of[k]) store(dtable + (first + k) * ld + c, none);
 }
 
 template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 4) embed_bwd_sum(embed_sums<TY> a)

@@ -63,7 +63,7 @@ static void lap_encoder_flips_whole_eigenvectors(void **state)
     (void)state;
     enum { NODES = 70, K = 5, P = 7, STEPS = 12 };
     lap f = make(NODES, K, P, true), q = make(NODES, K, P, false);
-    int row_regs = 0;
+    int flipped = 0;
     for (int step = 0; step < STEPS; step++) {
         int matches = 0;
         f.r.step.index = step;
@@ -80,11 +80,11 @@ static void lap_encoder_flips_whole_eigenvectors(void **state)
                            fabs(rig_want(&q.r, rig_grad(&q.r, q.wb), i) - rig_want(&f.r, rig_grad(&f.r, f.wb), i)));
             if (off > 1e-9) continue;
             matches++;
-            row_regs |= signs;
+            flipped |= signs;
         }
         assert_int_equal(matches, 1);
     }
-    assert_int_equal(row_regs, (1 << K) - 1); // in twelve steps every one was flipped at least once
+    assert_int_equal(flipped, (1 << K) - 1); // in twelve steps every one was flipped at least once
     rig_destroy(&f.r);
     rig_destroy(&q.r);
 }

@@ -369,10 +369,9 @@ static void ssd_build(mba_graph *g, const mba_case *c)
 }
 
 /* Shapes at which peers are measured. */
-#define PEER(B, L, H, note) \
-    { \
-        { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note \
-    }
+// clang-format off
+#define PEER(B, L, H, note) { { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note }
+// clang-format on
 #define PEERS(H, model) \
     PEER(8, 2048, H, model ", 8 x 2048"), PEER(4, 4096, H, model ", 4 x 4096"), \
         PEER(1, 32768, H, model ", 1 x 32768"), PEER(32, 512, H, model ", 32 x 512")
