@@ -27,7 +27,8 @@ static mba_status inspect_file(mba_report *r, const mba_map *m)
 {
     mba_status    st;
     mba_data_kind kind;
-    if (!m->bytes) return mba_fail(MBA_E_FORMAT, "'%s' is empty\nfix: write or copy it again", r->path);
+    if (!m->bytes)
+        return mba_fail(MBA_E_FORMAT, "'%s' is empty\nwhy: it has 0 bytes\nfix: write or copy it again", r->path);
     MBA_TRY(mba_refuse_foreign(r->path, m->data, m->bytes));
     if (mba__inspect_graph_file(&st, r, m) || mba__inspect_image_file(&st, r, m)) return st;
     MBA_TRY(mba_recognise_file(&kind, r->path));
