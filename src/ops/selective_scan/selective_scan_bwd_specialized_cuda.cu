@@ -31,8 +31,12 @@
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: vectors of four channels per tile */
 
 template <int N> struct bwd_specialized_smem {
-    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 }; /* PAD: avoids bank conflicts between rows of x and dy */
-    float      dt[TILE][CH], x[TILE][2][CH + PAD], dy[TILE][2][CH + PAD]; /* x: dt u; see store_tf32() */
+    enum {
+        NT = 8 * N,
+        PAD = N == 16 ? 8 : 16,
+        PARTS = N == 16 ? 2 : 1
+    }; /* PAD: avoids bank conflicts between rows of x and dy */
+    float      dt[TILE][CH], x[TILE][PARTS][CH + PAD], dy[TILE][PARTS][CH + PAD]; /* x: dt u; store_parts() */
     float      b[TILE][N + 8], c[TILE][N + 8];
     float      q[TILE][CH + 4], r[TILE][CH + 4];
     float      bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
@@ -90,18 +94,19 @@ template <int N> static __device__ __forceinline__ void read_saved(float (&h)[4]
     h[3] = k.w;
 }
 
-/* Four values for products on tf32 tensor cores, without loss: N = 16 as a sum of two operands, which are two k of one
- * product. N = 8: the operand of sums over channels, and the whole value for its FMAs. */
-template <int N> static __device__ __forceinline__ void store_tf32(float *high, float *rest, const float (&v)[4])
+/* Four values of a row (x, dy). N = 16 multiplies on tf32 tensor cores without loss: a value is the sum of two
+ * operands, one row apart, which are two k of one product. N = 8 multiplies in fp32; only its sums over channels
+ * truncate. */
+template <int N, int ROW> static __device__ __forceinline__ void store_parts(float *to, const float (&v)[4])
 {
     float h[4], r[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        h[e] = tf32_of(v[e]);
-        r[e] = N == 16 ? v[e] - h[e] : v[e];
+        h[e] = N == 16 ? tf32_of(v[e]) : v[e];
+        r[e] = v[e] - h[e];
     }
-    write4(high, h);
-    write4(rest, r);
+    write4(to, h);
+    if (N == 16) write4(to + ROW, r);
 }
 
 /* Computes h over eight tokens from `from` on; h[0] is the state before. */
@@ -124,7 +129,7 @@ static __device__ __forceinline__ void recompute_states(float (&h)[9][4], float 
             mma_tf32_k4(bx, b.x, b.y, l4 / 2 == k % 2 ? x : 0); // two k per token; those of the other are zero
         } else {
             by_state<N>(bv, sm.b[from + k], l8);
-            by_channel<N>(xv, &sm.x[from + k][1][wc], l4);
+            by_channel<N>(xv, &sm.x[from + k][0][wc], l4);
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -224,7 +229,7 @@ static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float 
         } else {
             float cv[4], yv[4];
             by_state<N>(cv, sm.c[from + k], l8);
-            by_channel<N>(yv, &sm.dy[from + k][1][wc], l4);
+            by_channel<N>(yv, &sm.dy[from + k][0][wc], l4);
 #pragma unroll
             for (int e = 0; e < 4; e++) lam[e] = fmaf(cv[e], yv[e], lam[e]);
         }
@@ -356,8 +361,8 @@ static __device__ __forceinline__ void begin_tile(const scan_operands<bf16> &p, 
         float4      *to_dt = (float4 *)&sm.dt[row][cq * 4];
         sm.step[s] = d4;
         *to_dt = d4;
-        store_tf32<N>(&sm.x[row][0][cq * 4], &sm.x[row][1][cq * 4], x);
-        store_tf32<N>(&sm.dy[row][0][cq * 4], &sm.dy[row][1][cq * 4], dy);
+        store_parts<N, CH + bwd_specialized_smem<N>::PAD>(&sm.x[row][0][cq * 4], x);
+        store_parts<N, CH + bwd_specialized_smem<N>::PAD>(&sm.dy[row][0][cq * 4], dy);
         if (!REGULAR && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
             *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
         if (!in) *to_dt = make_float4(0, 0, 0, 0);

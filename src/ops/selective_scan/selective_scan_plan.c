@@ -11,7 +11,7 @@
 #include "ops/selective_scan/selective_scan_slots.h"
 
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
-enum { ORIGINS_BYTES = 168 };                   // size of struct origins
+enum { ORIGINS_BYTES = 176 };                   // size of struct origins
 enum { INT_LIMIT = 1 << 30, GRID_MAX = 65535 }; // blocks in y and z
 
 static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
@@ -462,7 +462,8 @@ mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const
 static size_t backward_smem(int64_t N, int64_t e, bool from_saved)
 {
     const int64_t CH = TILE_CHANNELS, SLOTS = TILE * CH / 4, row = CH + (from_saved && N == 8 ? 16 : 8);
-    int64_t bytes = 4 * TILE * (CH + 2 * row * (from_saved ? 2 : 1) + 2 * (N + 8) + 2 * (CH + 4) + N / 4 * (2 * N + 4));
+    int64_t       bytes =
+        4 * TILE * (CH + 2 * row * (from_saved && N == 16 ? 2 : 1) + 2 * (N + 8) + 2 * (CH + 4) + N / 4 * (2 * N + 4));
     bytes += 3 * SLOTS * 16 + 8 * CH + (6 * SLOTS + 8 * N) * 4 * e + SLOTS * 8 + ORIGINS_BYTES;
     if (!from_saved) return (size_t)(bytes + 2 * 8 * N * 16);
     return (size_t)(bytes + 5 * 8 * N * 16 + (N == 16 ? N / 4 * SAVE_EVERY * 32 : N / 4) * 16);
