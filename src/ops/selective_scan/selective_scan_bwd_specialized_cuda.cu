@@ -8,7 +8,7 @@
  * kernel     scan_bwd_specialized     a warp holds 128 states of 8 or 16 channels; tiles from last to first, the states
  *            within a tile recomputed in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values, saved states and y
- * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
+ * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 53 KB, 36 KB for N = 8
  * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
  *            blocks per SM: 3, 6 for N = 8
  * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
@@ -24,7 +24,7 @@
  * A pair of elements is an operand b of mma.sync in this layout (k: channels, n: states). With dt u (or dy) of one
  * token as the only nonzero row of a, the product sums lam dt u (or h dy) over the warp's channels: dB in rows 0 .. 7
  * of the result, dC in rows 8 .. 15. q and r are sums over states, across lanes, in fp32: gradients of parameters are
- * sums of them over all tokens. N = 16 adds them through shared memory, N = 8 by shuffles. */
+ * sums of them over all tokens. */
 #include "device/cuda/block_timestamps.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
@@ -36,16 +36,15 @@ template <int N> struct bwd_specialized_smem {
         PAD = N == 16 ? 8 : 16,
         PARTS = N == 16 ? 2 : 1
     }; /* PAD: avoids bank conflicts between rows of x and dy */
-    float      dt[TILE][CH], x[TILE][PARTS][CH + PAD], dy[TILE][PARTS][CH + PAD]; /* x: dt u; store_parts() */
-    float      b[TILE][N + 8], c[TILE][N + 8];
-    float      q[TILE][CH + 4], r[TILE][CH + 4];
-    float      bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
-    float4     step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private to each thread: no barrier needed */
-    float4     bias[CQ], skip[CQ];
-    float      kept[2][2][NT][4]; /* private: states before both halves of a tile, of this tile and the next */
-    float4     qr[NT / 32][N == 16 ? SAVE_EVERY : 1][N == 16 ? 32 : 1]; /* q and r of two channels, by token and lane */
-    quad<bf16> stage[5][SLOTS], stage_bc[NT], u[SLOTS]; /* private: u, delta, z, dout, y; u of the previous tile */
-    document   doc[SLOTS];
+    float         dt[TILE][CH], x[TILE][PARTS][CH + PAD], dy[TILE][PARTS][CH + PAD]; /* x: dt u; store_parts() */
+    float         b[TILE][N + 8], c[TILE][N + 8];
+    float         q[TILE][CH + 4], r[TILE][CH + 4];
+    float         bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
+    float4        step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private to each thread: no barrier needed */
+    float4        bias[CQ], skip[CQ];
+    float         kept[2][2][NT][4]; /* private: states before both halves of a tile, of this tile and the next */
+    quad<bf16>    stage[5][SLOTS], stage_bc[NT], u[SLOTS]; /* private: u, delta, z, dout, y; u of the previous tile */
+    document      doc[SLOTS];
     origins<bf16> at;
 };
 
@@ -99,13 +98,12 @@ template <int N> static __device__ __forceinline__ void read_saved(float (&h)[4]
  * truncate. */
 template <int N, int ROW> static __device__ __forceinline__ void store_parts(float *to, const float (&v)[4])
 {
-    float h[4], r[4];
+    float r[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        h[e] = N == 16 ? tf32_of(v[e]) : v[e];
-        r[e] = v[e] - h[e];
+        r[e] = v[e] - tf32_of(v[e]);
     }
-    write4(to, h);
+    write4(to, v);
     if (N == 16) write4(to + ROW, r);
 }
 
@@ -160,28 +158,18 @@ static __device__ __forceinline__ void add_token(sums_of_lane<N> &s, int k, int 
     }
 }
 
-/* Sums q and r of eight tokens over the eight lanes that hold a channel's states: a lane adds two channels of token
- * lane/4. Odd tokens read in another order, so that two tokens read without bank conflicts. */
-static __device__ __forceinline__ void sum_states(bwd_specialized_smem<16> &sm, int from, int warp, int wc, int l4,
-                                                  int l8)
+/* Sums q and r of tokens k and k + 1 over the eight lanes that hold a channel's states; v: two channels of q, then of
+ * r, of each token. Every lane gets one of eight sums. */
+static __device__ __forceinline__ void sum_states(bwd_specialized_smem<16> &sm, int t, int wc, int l4, int l8,
+                                                  const float (&v)[2][4])
 {
-    warp_sync();
-    const float4 *all = &sm.qr[warp][l8][l4];
-    float4        s = all[4 * (l8 & 1)];
+    float s[2];
 #pragma unroll
-    for (int i = 1; i < 8; i++) {
-        const float4 x = all[4 * (i ^ (l8 & 1))];
-        s.x += x.x;
-        s.y += x.y;
-        s.z += x.z;
-        s.w += x.w;
-    }
-    *(float2 *)&sm.q[from + l8][wc + 2 * l4] = make_float2(s.x, s.y);
-    *(float2 *)&sm.r[from + l8][wc + 2 * l4] = make_float2(s.z, s.w);
-    warp_sync();
+    for (int i = 0; i < 2; i++) s[i] = fold(fold(v[i][0], v[i][1], 4), fold(v[i][2], v[i][3], 4), 8);
+    (l8 & 2 ? sm.r : sm.q)[t + (l8 >> 2)][wc + 2 * l4 + (l8 & 1)] = fold(s[0], s[1], 16);
 }
 
-/* The same for a token with N = 8, by shuffles; every lane gets one of eight sums. */
+/* The same for one token of four channels with N = 8. */
 static __device__ __forceinline__ void sum_states(bwd_specialized_smem<8> &sm, int t, int wc, int l4, int l8,
                                                   const float (&q)[4], const float (&r)[4])
 {
@@ -213,7 +201,7 @@ static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float 
                                                      int warp, int wc, int l4, int l8)
 {
     float2          c = {};
-    float           y = 0, dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
+    float           y = 0, dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4], pair[2][4];
     sums_of_lane<N> s = {};
     by_channel<N>(xs, &sm.x[from + l8][0][wc], l4); // token: lane/4
     by_channel<N>(ys, &sm.dy[from + l8][0][wc], l4);
@@ -237,12 +225,17 @@ static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float 
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
         adjoint_step(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
-        if constexpr (N == 16)
-            sm.qr[warp][k][4 * l8 + l4] = make_float4(q[0] + q[2], q[1] + q[3], r[0] + r[2], r[1] + r[3]);
-        else sum_states(sm, from + k, wc, l4, l8, q, r);
+        if constexpr (N == 16) {
+            pair[k & 1][0] = q[0] + q[2];
+            pair[k & 1][1] = q[1] + q[3];
+            pair[k & 1][2] = r[0] + r[2];
+            pair[k & 1][3] = r[1] + r[3];
+            if (k % 2 == 0) sum_states(sm, from + k, wc, l4, l8, pair);
+        } else {
+            sum_states(sm, from + k, wc, l4, l8, q, r);
+        }
     }
     store_sums<N>(sm, s, from, warp, l4, l8);
-    if constexpr (N == 16) sum_states(sm, from, warp, wc, l4, l8);
     const float4 sum = sm.dA[threadIdx.x];
     sm.dA[threadIdx.x] = make_float4(sum.x + dA[0], sum.y + dA[1], sum.z + dA[2], sum.w + dA[3]);
 }
@@ -535,6 +528,7 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
     set_saved_states(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
     p.ys = (bf16 *)c->in[YS_IN];
+    p.aligned4 = true; // the plan refuses others
     if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main);
     mba_assert((p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), forward: fp32 or bf16, 8 or 16 states, and the
+/* selective_scan_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), forward: fp32 or bf16, any shape, and the
  * passes that find the states between segments of long sequences (the backward pass uses them too).
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16 or fp32     A_log (D, N)   states (B, D, N) fp32
  *
  * kernel     scan_fwd_tiles     warp-specialized: state warps run the recurrence; 4 element warps load, compute dt,
- *            gate and store
- * takes      N = 8 or 16, D/G a multiple of 4, rows aligned to four values
- * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
+ *            gate and store. States in groups of N = 4, 8 or 16, one group after the other, C h of the groups so far in
+ *            scratch
+ * takes      everything; rows aligned to four values are loaded as vectors
+ * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 21 to 58 KB
  * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
  *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
@@ -16,16 +17,16 @@
  * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: time ascends, segments of a sequence in order
  *
- * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and the sum of its
- * steps takes      what scan_fwd_tiles takes
- * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
+ * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and its sum of steps
+ * takes      what scan_fwd_tiles takes
+ * launch     grid (items, blocks of 32 channels, groups of states), block 8 N, static smem 10 KB
  * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
  * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
  * kernel     scan_combine       initial states of segments from the results of scan_carry, one thread per state
- * launch     grid ceil(B D N / 256), block 256
+ * launch     grid ceil(B D N / 256), block 256; N padded to whole groups
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
  * measured   H200: 8.53 us, 2 % of floor (memory), ALU 26 % busy; graphmamba-peptides-func, 128 graphs  [docs]

@@ -142,8 +142,7 @@ template <bool EXACT> static __device__ __forceinline__ float step_slope(float d
 
 template <bool EXACT> static __device__ __forceinline__ float gate_sigmoid(float z)
 {
-    const float one = 1 + fast_exp2(-z * LOG2E);
-    return EXACT ? 1 / one : __fdividef(1, one);
+    return EXACT ? 1 / (1 + fast_exp2(-z * LOG2E)) : sigmoid(z);
 }
 
 static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * expf(A_log); }
@@ -318,11 +317,8 @@ static __device__ __forceinline__ void store8(float4 *at, const float (&v)[8])
  * take three instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
 
-/* x rounded to tf32 with the low bits zero, so that x minus it is the rest, which is exact in tf32 to 2^-22 of x. */
-static __device__ __forceinline__ float tf32_of(float x)
-{
-    return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u);
-}
+/* x as tensor cores see it. The rest is exact in tf32 to 2^-21 of x. */
+static __device__ __forceinline__ float tf32_of(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 
 /* ---- groups of N states: kernels of `tiles` process all tiles of one group, then those of the next. Turn s * tiles +
  * t is group s of tile t ---- */
