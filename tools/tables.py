@@ -341,8 +341,9 @@ def block_lines(query):
 
 
 def one_value(text):
+    """The value of the one result that fits, or the range of all that do."""
     column = Column("one = " + text.partition(" ")[2])
-    found = newest([r for r in rows_of(text.partition(" ")[0]) if fits(r, column.wanted)], f"'{text}'")
+    found = column.result(rows_of(text.partition(" ")[0]), {})
     if not found:
         raise Bad(f"no result fits '{text}'")
     return column.text(found)
