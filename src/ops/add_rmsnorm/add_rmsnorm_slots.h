@@ -11,13 +11,13 @@ enum { SUM, Y, RSTD };
 enum { DY, DSUM, STREAM, WB, RSTDB }; /* backward: in, out */
 enum { DRES, DM, DW };
 
-/* out: dtype of y forward, of the branch's gradient backward (none: MBA_NONE). */
+/* out: the dtype of y (forward) or of the branch's gradient (backward; MBA_NONE if there is no branch). */
 typedef struct add_rmsnorm_attr {
     float     eps;
     mba_dtype out;
 } add_rmsnorm_attr;
 
-/* How rows are dealt to threads on CUDA: vectors of four values, for the stream is fp32. */
+/* How threads share rows on CUDA. Vectors have four values, because the residual stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };
 static inline mba__thread_group add_rmsnorm_threads(const mba_tensor *stream)
 {

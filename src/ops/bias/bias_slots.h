@@ -9,7 +9,7 @@ enum { X, BIAS }; /* forward: in, out */
 enum { Y };
 enum { DY }; /* backward: in, out */
 enum { DBIAS };
-enum { BIAS_PART_ROWS = 128 }; /* rows behind one partial sum of the backward */
+enum { BIAS_PART_ROWS = 128 }; /* rows per partial sum of the backward pass */
 
 void bias_ref(const mba_ref_call *c);
 void bias_bwd_ref(const mba_ref_call *c);
