@@ -10,13 +10,13 @@ enum { LOSS, SCALE };                /* scale (1): one over the number of target
 enum { DLOSS, YB, TARGETB, SCALEB }; /* backward: in, out */
 enum { DY };
 
-/* Where element i of a view lies. */
+/* Offset of element i of a view. */
 static inline int64_t l1_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;
 }
 
-static inline int64_t l1_real(const mba_tensor *y, const mba_step *s) /* entries of the real rows */
+static inline int64_t l1_real(const mba_tensor *y, const mba_step *s) /* entries of the valid rows */
 {
     return mba__valid_entries(y, s) * (mba_elems(y) / y->type.dim[0]);
 }
