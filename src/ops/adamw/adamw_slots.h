@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_slots.h -- what the files of this folder share. */
+/* adamw_slots.h -- what the files of adamw share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_ADAMW_SLOTS_H
 #define MBA_ADAMW_SLOTS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_slots.h -- what the files of this folder share. */
+/* add_rmsnorm_slots.h -- what the files of add_rmsnorm share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_ADD_RMSNORM_SLOTS_H
 #define MBA_ADD_RMSNORM_SLOTS_H
 

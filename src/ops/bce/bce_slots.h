@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bce_slots.h -- what the files of this folder share. */
+/* bce_slots.h -- what the files of bce share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_BCE_SLOTS_H
 #define MBA_BCE_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bias_slots.h -- what the files of this folder share. */
+/* bias_slots.h -- what the files of bias share: slots by name and the declarations of variants. */
 #ifndef MBA_BIAS_SLOTS_H
 #define MBA_BIAS_SLOTS_H
 

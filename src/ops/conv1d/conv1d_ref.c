@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_ref.c -- fp64, only the maths. */
+/* conv1d_ref.c -- the reference of conv1d: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/conv1d/conv1d_slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_slots.h -- what the files of this folder share. */
+/* conv1d_slots.h -- what the files of conv1d share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_slots.h -- what the files of this folder share. */
+/* conv2d_slots.h -- what the files of conv2d share: slots by name, attributes, scratch and the declarations of
+ * variants. */
 #ifndef MBA_CONV2D_SLOTS_H
 #define MBA_CONV2D_SLOTS_H
 

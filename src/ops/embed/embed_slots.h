@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_slots.h -- what the files of this folder share. */
+/* embed_slots.h -- what the files of embed share: slots by name, attributes, scratch and the declarations of
+ * variants. */
 #ifndef MBA_EMBED_SLOTS_H
 #define MBA_EMBED_SLOTS_H
 

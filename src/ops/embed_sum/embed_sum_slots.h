@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_slots.h -- what the files of this folder share. */
+/* embed_sum_slots.h -- what the files of embed_sum share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_EMBED_SUM_SLOTS_H
 #define MBA_EMBED_SUM_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn_slots.h -- what the files of this folder share. */
+/* gated_gcn_slots.h -- what the files of gated_gcn share: slots by name and the declarations of variants. */
 #ifndef MBA_GATED_GCN_SLOTS_H
 #define MBA_GATED_GCN_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_ref.c -- fp64, only the maths. */
+/* gated_rmsnorm_ref.c -- the reference of gated_rmsnorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_slots.h -- what the files of this folder share. */
+/* gated_rmsnorm_slots.h -- what the files of gated_rmsnorm share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_GATED_RMSNORM_SLOTS_H
 #define MBA_GATED_RMSNORM_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_ref.c -- fp64, only the maths. */
+/* l1_ref.c -- the reference of l1: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/l1/l1_slots.h"

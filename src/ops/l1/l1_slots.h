@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_slots.h -- what the files of this folder share. */
+/* l1_slots.h -- what the files of l1 share: slots by name and the declarations of variants. */
 #ifndef MBA_L1_SLOTS_H
 #define MBA_L1_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_ref.c -- fp64, only the maths. */
+/* lamb_ref.c -- the reference of lamb: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/lamb/lamb_slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_slots.h -- what the files of this folder share. */
+/* lamb_slots.h -- what the files of lamb share: slots by name, attributes, scratch and the declarations of variants. */
 #ifndef MBA_LAMB_SLOTS_H
 #define MBA_LAMB_SLOTS_H
 

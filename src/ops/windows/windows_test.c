@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_test.c -- the index map against windows visited one by one, and back; the general proofs run over `cases`. */
+/* windows_test.c -- the index map compared with a loop over windows, and back; tests/operators_test.c checks the
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/windows/windows.h"
@@ -9,8 +10,8 @@ static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
     return mba_param(g, name, t, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* Windows in the order of images, rows of windows, windows of a row; tokens line by line inside. Whatever comes next in
- * that order is the next token: nothing is divided here. */
+/* Visits windows by image, row of windows and column, and tokens line by line within a window. The next position is
+ * always the next token, so no division is needed. */
 static void walks_window_by_window(int64_t B, int64_t H, int64_t W, int64_t C, int64_t side)
 {
     mba_graph  *g = graph();
