@@ -163,14 +163,15 @@ static mba_status check_cuda(const mba_node *n, const mba_machine *m)
 }
 
 /* Warps of a block that have channels. */
-static int64_t busy_warps(const mba_node *n, const conv1d_cut *k, int channels)
+static int64_t busy_warps(const mba_node *n, const conv1d_partition *k, int channels)
 {
     return mba_ceil(mba_ceil(mba_ceil(mba_cols(n->in[X]), channels), k->across), 32);
 }
 
 /* Plans a block of the persistent kernels: for each of its items it processes some rows at a time while the next ones
  * are being copied. Operations per thread and row of four channels are counts from an H200 (documents, 96 channels). */
-static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels, bool staged)
+static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d_partition *k, int channels,
+                                  bool staged)
 {
     static const struct {
         double fma, alu, sfu;
@@ -200,7 +201,7 @@ static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d
 }
 
 /* Warps without a channel exit at once, so a block holds only the resources of the others. */
-static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels)
+static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_partition *k, int channels)
 {
     const int64_t busy = busy_warps(n, k, channels);
     if (busy < CONV1D_THREADS / 32) mba_launch_role(l, CONV1D_THREADS / 32 - (int)busy);
@@ -208,16 +209,16 @@ static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_cut *k, i
 
 /* Plans one launch of as many blocks as are resident on the machine. A thread needs `regs` registers and `staged` bytes
  * of shared memory. */
-static conv1d_cut plan_persistent(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
-                                  int channels, int regs, int64_t staged)
+static conv1d_partition plan_persistent(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
+                                        int channels, int regs, int64_t staged)
 {
     enum { BLOCKS_SM = 32 };
     const int64_t smem = CONV1D_THREADS * staged;
     int64_t       resident = m->regs_sm / (CONV1D_THREADS * mba_ceil(regs, 8) * 8);
     if (resident > m->smem_sm_bytes / (smem + 1024)) resident = m->smem_sm_bytes / (smem + 1024);
     if (resident > BLOCKS_SM) resident = BLOCKS_SM;
-    const conv1d_cut k = conv1d_cut_of(n, m->sm * resident, channels);
-    mba_launch      *l = mba_plan_launch(p, kernel, MBA_VECTOR, k.parts * k.across, CONV1D_THREADS);
+    const conv1d_partition k = conv1d_partition_of(n, m->sm * resident, channels);
+    mba_launch            *l = mba_plan_launch(p, kernel, MBA_VECTOR, k.parts * k.across, CONV1D_THREADS);
     l->regs = regs;
     l->smem_bytes = (size_t)smem;
     l->ring_depth = staged ? 2 : 0;
@@ -231,8 +232,8 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
-                                         channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const conv1d_partition k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
+                                               channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
     leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
     mba_launch *l = mba_plan_launch(p, "conv1d_final", MBA_VECTOR, mba_ceil(mba_elems(n->out[FINAL]), 256), 256);
@@ -247,10 +248,10 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
-                                         channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
-    const int        scratch = mba_plan_scratch(p, "dw and dbias parts",
-                                                sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
+    const conv1d_partition k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
+                                               channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const int              scratch = mba_plan_scratch(p, "dw and dbias parts",
+                                                      sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
     mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch),
                    4.0 * (double)((d.taps + 1) * d.C) / (double)k.across);
     leave_warps(&p->launch[0], n, &k, channels);

@@ -439,10 +439,10 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
 
 template <typename T> static conv<T> conv_of(const mba_call *c, int channels)
 {
-    const mba_node   *n = c->node;
-    const conv1d_dims d = conv1d_dims_of(n);
-    const conv1d_cut  k = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels);
-    conv<T>           a = {};
+    const mba_node        *n = c->node;
+    const conv1d_dims      d = conv1d_dims_of(n);
+    const conv1d_partition k = conv1d_partition_of(n, c->plan->launch[0].grid[0], channels);
+    conv<T>                a = {};
     a.x = track_of<const T>(n->in[X], c->in[X]);
     a.initial = track_of<const float>(n->in[INITIAL], c->in[INITIAL]);
     a.ids = (const int32_t *)c->in[IDS];
@@ -515,7 +515,7 @@ extern "C" mba_status conv1d_any_cuda(const mba_call *c)
 
 static int64_t parts_of(const mba_call *c, int channels)
 {
-    return conv1d_cut_of(c->node, c->plan->launch[0].grid[0], channels).parts;
+    return conv1d_partition_of(c->node, c->plan->launch[0].grid[0], channels).parts;
 }
 
 extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)

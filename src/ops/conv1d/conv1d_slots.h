@@ -38,13 +38,13 @@ enum { CONV1D_THREADS = 64, CONV1D_PERSISTENT = 4, CONV1D_ROWS_AHEAD = 8, CONV1D
 /* Partition of the work of the persistent kernels: blocks over the channels (across); parts, which take items of `seg`
  * steps in turn; items per sequence (segs) and in all. For its own number of blocks the function returns the same
  * partition again, so the launcher recomputes it from the grid of the plan. */
-typedef struct conv1d_cut {
+typedef struct conv1d_partition {
     int64_t across, parts, seg, segs, items;
-} conv1d_cut;
-static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int channels)
+} conv1d_partition;
+static inline conv1d_partition conv1d_partition_of(const mba_node *n, int64_t blocks, int channels)
 {
     const conv1d_dims d = conv1d_dims_of(n);
-    conv1d_cut        k = { mba_ceil(d.C, CONV1D_THREADS * channels), 0, 0, 0, 0 };
+    conv1d_partition  k = { mba_ceil(d.C, CONV1D_THREADS * channels), 0, 0, 0, 0 };
     k.parts = blocks > k.across ? blocks / k.across : 1;
     k.segs = k.parts > d.B ? k.parts / d.B : 1;
     k.seg = mba_ceil(mba_ceil(d.L, k.segs), CONV1D_ROWS_AHEAD) * CONV1D_ROWS_AHEAD;

@@ -128,8 +128,8 @@ struct embed_sort {
     int64_t        pitch; // distance between runs of tokens
     unsigned       run;
     int            rows, span, V;
-    const char    *soon; // what the sums will read, prefetched into L2
-    int64_t        soon_bytes;
+    const char    *prefetch; // what the sums will read, prefetched into L2
+    int64_t        prefetch_bytes;
     bool           early; // the sums may start while the last blocks of the sort write
 };
 
@@ -178,7 +178,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     // 1. count the tokens below the range and in it; a warp takes consecutive rows. Prefetching and clearing follow the
     // first loads of tokens, for which all threads wait
     load_row(from);
-    prefetch_l2_share(a.soon, a.soon_bytes);
+    prefetch_l2_share(a.prefetch, a.prefetch_bytes);
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
     int below = 0, own = 0;
     for (int r = from; r < end; r += STEP) {
@@ -432,8 +432,9 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     a.rows = (int)mba_rows(dy);
     a.V = (int)mba_rows(dt);
     a.span = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
-    a.soon_bytes = bytes < EMBED_SOON_BYTES ? bytes : EMBED_SOON_BYTES;
-    a.soon = (const char *)c->in[DY] + (bytes - a.soon_bytes); // the end of dy, which the producer of dy wrote last
+    a.prefetch_bytes = bytes < EMBED_PREFETCH_BYTES ? bytes : EMBED_PREFETCH_BYTES;
+    // the end of dy: its producer wrote it last, so in a step it is still in L2
+    a.prefetch = (const char *)c->in[DY] + (bytes - a.prefetch_bytes);
     /* The sums start early only if blocks that write zeros balance the load of the SMs. Without those, SMs whose sort
      * ends first would get five blocks of sums and others one: 38 us instead of 35 for the sums (130m, H200). */
     a.early = !mba_adds(n, DTABLE);

@@ -37,7 +37,7 @@ enum {
     EMBED_SORT_THREADS = 1024,
     EMBED_SPAN_MAX = 512,
     EMBED_KEPT = 3072,
-    EMBED_SOON_BYTES = 20 << 20,
+    EMBED_PREFETCH_BYTES = 20 << 20,
     EMBED_CLEAR = 16
 };
 enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET }; /* scratch of the backward pass */

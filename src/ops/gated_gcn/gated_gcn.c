@@ -162,7 +162,7 @@ static void plan_node_bytes(mba_launch *l, mba_work work, int arg, double rows, 
                        / (double)(l->grid[0] * l->grid[1]));
 }
 
-static void walk_out(mba_launch *l, const mba_node *n, int k)
+static void plan_node_out(mba_launch *l, const mba_node *n, int k)
 {
     if (n->out[k]) mba_phase_out(l, n, k, mba_tensor_bytes(n->out[k]) / (double)(l->grid[0] * l->grid[1]));
 }
@@ -210,14 +210,14 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     plan_node_ops(l, n);
     plan_node_bytes(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
     plan_node_bytes(l, MBA_STORE, t, edges, eh);
-    if (mba_adds(n, DC)) walk_out(l, n, DC);
-    walk_out(l, n, DA);
-    walk_out(l, n, DD);
+    if (mba_adds(n, DC)) plan_node_out(l, n, DC);
+    plan_node_out(l, n, DA);
+    plan_node_out(l, n, DD);
     l = plan_node_loop(p, n, "gated_gcn_sources", 80);
     plan_node_bytes(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
     plan_node_bytes(l, MBA_LOAD, t, edges, eh);
-    walk_out(l, n, DB);
-    walk_out(l, n, DE);
+    plan_node_out(l, n, DB);
+    plan_node_out(l, n, DE);
     return MBA_OK;
 }
 
