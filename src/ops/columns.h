@@ -25,8 +25,8 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 /* These two counts decide how a sum is divided, and so the order of its additions. They are constants, not SM counts of
  * the machine, so that a sum has the same bits on every GPU. Both suit the 132 SMs of an H200. COLUMN_PARTS limits the
  * blocks of a launch of column_parts to two per SM: the registers of all these kernels allow two, so all blocks run in
- * one wave. COLUMN_LINES: with fewer cache lines of columns than this, column_totals has one block per 32-byte sector.
- * */
+ * one wave. COLUMN_LINES: with fewer cache lines of columns than this, column_totals has one block per 32-byte
+ * sector. */
 enum { MBA__COLUMN_PARTS = 264, MBA__COLUMN_LINES = 132 };
 
 /* Appends the launch "column_totals", which adds up the partial sums (parts, sums, cols) in scratch. A block takes one

@@ -76,8 +76,8 @@ mba_tensor *mba__attention(mba_graph *g, mba_attention_args a)
 
 /* ---- backward ---- */
 
-/* True if two views may share an element. Columns of one pitch are compared exactly, all other views by their bounds.
- * */
+/* True if two views may share an element. Columns of one pitch are compared exactly, all other views by their
+ * bounds. */
 static bool overlap(const mba_tensor *a, const mba_tensor *b)
 {
     const int64_t end_a = a->offset + (mba_elems(a) / a->run - 1) * a->pitch + a->run;

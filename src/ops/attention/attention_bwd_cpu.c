@@ -71,8 +71,8 @@ static void pack_key_head(const backward *w, item *i)
     for (int64_t s = 0; s < w->keys; s++) i->ids[s] = s < w->d.Lk ? ids[s] : 0;
 }
 
-/* delta_t = <do_t, o_t>, which equals sum_s p_ts <do_t, v_s>. Rows beyond the end have LSE infinity, so their p is 0.
- * */
+/* delta_t = <do_t, o_t>, which equals sum_s p_ts <do_t, v_s>. Rows beyond the end have LSE infinity, so their p is
+ * 0. */
 static void pack_query_head(const backward *w, item *i)
 {
     const int64_t L = w->d.L;

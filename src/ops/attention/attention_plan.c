@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_plan.c -- plans of the CUDA variants of attention: which variant takes which heads, and what a block does.
- * */
+/* attention_plan.c -- plans of the CUDA variants of attention: which variant takes which heads, and what a block
+ * does. */
 #include "core/op.h"
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
@@ -433,8 +433,8 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* ---- cuDNN: one kernel forward; backward a few, with two bytes of scratch per score, which make it deterministic ----
- * */
+/* ---- cuDNN: one kernel forward; backward a few, with two bytes of scratch per score, which make it deterministic
+ * ---- */
 
 static const double DNN_SCORES_MOST = 4e9; /* bytes */
 enum { DNN_WORK_BYTES = 1 << 20, DNN_TILE = 128 };

@@ -97,8 +97,8 @@ static bool one_document(const conv *v, int64_t b, int64_t from, int64_t end)
     return id_at(v, b, from) >= 0;
 }
 
-/* The number of steps from t on that are processed together: a tile, if it is complete and inside one document, else 1.
- * */
+/* The number of steps from t on that are processed together: a tile, if it is complete and inside one document, else
+ * 1. */
 static int steps_at(const conv *v, int64_t b, int64_t t, int64_t end)
 {
     return t + TILE <= end && one_document(v, b, t - v->d.past, t + TILE) ? TILE : 1;
@@ -208,8 +208,8 @@ typedef struct conv_grads {
     float    *parts; // (parts, taps + 1, C): dw, then dbias
 } conv_grads;
 
-/* Rows of g, the gradient before silu (without silu: dy). The row of time t is needed until dx of time t is complete.
- * */
+/* Rows of g, the gradient before silu (without silu: dy). The row of time t is needed until dx of time t is
+ * complete. */
 typedef struct ring {
     int          rows;
     const float *at[SPAN_MAX];

@@ -33,8 +33,8 @@ static void conv1d_has_its_golden_values(void **state)
     rig_destroy(&r);
 }
 
-/* Compares L steps in one call with two calls of `cut` and L - cut steps: the same outputs, and the same final state.
- * */
+/* Compares L steps in one call with two calls of `cut` and L - cut steps: the same outputs, and the same final
+ * state. */
 static void pieces_equal_the_whole(int64_t L, int64_t cut, int64_t taps)
 {
     const int64_t B = 2, C = 7;

@@ -224,8 +224,8 @@ enum { WARPS_SM = 16 };
 /* Step j of a warp that begins at s0 reads x of time s0 + j, computes g of time t = s0 + j - ahead, and with it dx of s
  * = s0 + j - (TAPS-1), for which all g are then known. Every second warp runs backwards in time: it sees the sequence
  * reversed, the last tap first, with past and ahead exchanged. So neighbours read the rows they share, 2 (W-1) of x and
- * W-1 of dy, at the same time, both in their first or both in their last steps, and the second reader finds them in L2.
- * */
+ * W-1 of dy, at the same time, both in their first or both in their last steps, and the second reader finds them in
+ * L2. */
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
     conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,

@@ -276,8 +276,8 @@ static void add_rows(float *sum, const float *rows, int64_t ld, int64_t count, i
         for (int64_t i = 0; i < n; i++) sum[i] += rows[r * ld + i];
 }
 
-/* Computes slice `slice` of part `part`: the product over the part's blocks, in order. The first slice also sums dbias.
- * */
+/* Computes slice `slice` of part `part`: the product over the part's blocks, in order. The first slice also sums
+ * dbias. */
 static void dw_item(const mba_call *c, const view *s, float *patches, int64_t part, int64_t slice)
 {
     const conv2d_dims    d = conv2d_dims_of(c->node);

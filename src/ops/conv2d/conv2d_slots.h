@@ -24,8 +24,8 @@ typedef struct conv2d_dims {
 conv2d_dims conv2d_dims_of(const mba_node *n);
 
 /* Every product is divided into blocks of positions, with one im2col matrix and one GEMM each. The matrix has at most
- * CONV2D_ELEMS elements, so that it is still in the inner caches when the GEMM packs it; conv2d.md explains the sizes.
- * */
+ * CONV2D_ELEMS elements, so that it is still in the inner caches when the GEMM packs it; conv2d.md explains the
+ * sizes. */
 enum {
     CONV2D_ELEMS = 128 * 1024,
     CONV2D_BLOCK_MIN = 64,
@@ -39,8 +39,8 @@ static inline int64_t conv2d_block(int64_t K)
     return fits < CONV2D_BLOCK_MIN ? CONV2D_BLOCK_MIN : fits > CONV2D_BLOCK_MAX ? CONV2D_BLOCK_MAX : fits;
 }
 
-/* Floats that one thread needs: a matrix of patches, whose rows may be padded, and backward the rows of dx of a block.
- * */
+/* Floats that one thread needs: a matrix of patches, whose rows may be padded, and backward the rows of dx of a
+ * block. */
 static inline int64_t conv2d_thread_floats(conv2d_dims d, bool backward)
 {
     const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci) + CONV2D_COLUMNS, least = CONV2D_BLOCK_MIN * K;

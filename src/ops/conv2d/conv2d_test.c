@@ -127,8 +127,8 @@ static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x
     return sum;
 }
 
-/* Compares every element of t, of the reference and of the CPU; sums have at most a few hundred terms of magnitude 1.
- * */
+/* Compares every element of t, of the reference and of the CPU; sums have at most a few hundred terms of magnitude
+ * 1. */
 typedef double loop(rig *r, shape s, const mba_tensor *a, const mba_tensor *b, const int64_t o[4]);
 
 static void assert_loop(rig *r, shape s, const mba_tensor *t, loop *f, const mba_tensor *a, const mba_tensor *b)

@@ -99,8 +99,8 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
-/* CUDA, backward: sort the rows by token, sum chunks of the sorted order, then join the sums that cross chunk borders.
- * */
+/* CUDA, backward: sort the rows by token, sum chunks of the sorted order, then join the sums that cross chunk
+ * borders. */
 typedef struct backward {
     int64_t R, V, M, ranges, chunks, clearing, threads,
         across; /* clearing: blocks of embed_bwd_sum that only write zeros */
@@ -208,8 +208,8 @@ static void embed_build(mba_graph *g, const mba_case *c)
         mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
     }
-    /* Tokens, tables and outputs as views: one batch read twice, two column ranges of one table, concatenated outputs.
-     * */
+    /* Tokens, tables and outputs as views: one batch read twice, two column ranges of one table, concatenated
+     * outputs. */
     mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
     mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), g->compute);
     mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), g->compute);

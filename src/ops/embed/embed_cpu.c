@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* embed_cpu.c -- embed on the CPU. Forward: rows in parallel. Backward: classes of tokens and blocks of columns in
- * parallel, rows in order, so that each sum over equal tokens has a fixed order and no two threads write the same row.
- * */
+ * parallel, rows in order, so that each sum over equal tokens has a fixed order and no two threads write the same
+ * row. */
 #include <string.h>
 
 #include "ops/embed/embed_slots.h"

@@ -145,8 +145,8 @@ static __device__ __forceinline__ void clear_edges(const rows<T> &x, const node_
     for (int64_t r = k.ptr[real_nodes(k)] + first; r < edges; r += step) store_zeros<V>(x(r, p.column));
 }
 
-/* Adds the sums of `count` groups in order; the first group gets the total. Every thread of the block must call this.
- * */
+/* Adds the sums of `count` groups in order; the first group gets the total. Every thread of the block must call
+ * this. */
 template <int K, int V>
 static __device__ __forceinline__ void gather(float (&sum)[K][V], int lanes, int count, bool first)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_test.c -- golden values of both forms, the tail, extremes, same bits; tests/operators_test.c checks the `cases`.
- * */
+/* gelu_test.c -- golden values of both forms, the tail, extremes, same bits; tests/operators_test.c checks the
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/gelu/gelu.h"

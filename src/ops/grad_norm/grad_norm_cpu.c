@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm_cpu.c -- grad_norm on the CPU: fixed blocks in parallel, each summed in double, then the blocks in order.
- * */
+/* grad_norm_cpu.c -- grad_norm on the CPU: fixed blocks in parallel, each summed in double, then the blocks in
+ * order. */
 #include <math.h>
 
 #include "ops/grad_norm/grad_norm_slots.h"

@@ -14,8 +14,8 @@ typedef struct opt_graph {
     mba_tensor  *t[TENSORS], *norm;
 } opt_graph;
 
-/* Tensors of these sizes, the last one without decay. The tests write the gradients themselves and run only the update.
- * */
+/* Tensors of these sizes, the last one without decay. The tests write the gradients themselves and run only the
+ * update. */
 static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, bool accumulate)
 {
     opt_graph   t;

@@ -138,8 +138,8 @@ static mba_status layernorm_bwd_group_plan(mba_plan *p, const mba_node *n, const
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, how: 0 alone, 1 a view used twice, 2 after a sum with no other use, 3 a view of whole vectors used twice.
- * */
+/* dims: R, C, how: 0 alone, 1 a view used twice, 2 after a sum with no other use, 3 a view of whole vectors used
+ * twice. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2], wide = how == 1 ? C + 3 : how == 3 ? C + 16 : C;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* layernorm_cpu.c -- layernorm on the CPU: parts of rows in parallel. A row is fetched from memory once, because later
- * passes find it in L1. y may share the memory of x, and dx that of dy: every vector is read before it is overwritten.
- * */
+ * passes find it in L1. y may share the memory of x, and dx that of dy: every vector is read before it is
+ * overwritten. */
 #include "device/cpu/simd.h"
 #include "ops/layernorm/layernorm_slots.h"
 

@@ -133,8 +133,8 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
 }
 
 /* Row r of z has the target and the loss of row first + r. Rows are processed from the last to the first: the product
- * before wrote the last rows last, and the product after begins with the first, so some rows of each are still in L2.
- * */
+ * before wrote the last rows last, and the product after begins with the first, so some rows of each are still in
+ * L2. */
 template <typename T, int GROUP, bool GRADIENT, bool KEPT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
     linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale,
