@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_cpu.c -- conv2d on the CPU by im2col: the patches of a block of positions form a matrix, which OpenBLAS
- * multiplies.
+/* conv2d_cpu.c -- conv2d on the CPU by im2col: the patches of a block of positions form a matrix, which one GEMM
+ * (device/cpu/gemm.h) multiplies.
  *
  *   forward   y  (positions, Co) = patches of x (positions, (i, j, ci))  w^T          w stored as (Co, (i, j, ci))
  *   dx        dx (positions, Ci) = patches of dy (positions, (i, j, co)) w            w stored as ((i, j, co), Ci)
