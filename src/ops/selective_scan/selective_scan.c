@@ -4,8 +4,8 @@
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
  *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are recomputed
  *
- * CUDA variants: `specialized` (bf16, 8 or 16 states), `channels` (up to 4 states), `tiles` (everything else); their
- * plans are in selective_scan_plan.c and selective_scan_channels_plan.c. */
+ * CUDA variants: `specialized` (bf16, 8 or 16 states), `tiles` (everything else); their plans are in
+ * selective_scan_plan.c. */
 #include "ops/selective_scan/selective_scan.h"
 
 #include "core/device.h"
@@ -342,7 +342,6 @@ const mba_op mba_op_selective_scan = {
     .cpu = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_specialized_plan,
                                      MBA_CUDA(selective_scan_specialized_cuda) },
-                                   { "channels", selective_scan_channels_plan, MBA_CUDA(selective_scan_channels_cuda) },
                                    { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
                                    { 0 } },
     .build = selective_scan_build,
@@ -416,8 +415,6 @@ const mba_op mba_op_selective_scan_bwd = {
     .cpu = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_bwd_specialized_plan,
                                      MBA_CUDA(selective_scan_bwd_specialized_cuda) },
-                                   { "channels", selective_scan_bwd_channels_plan,
-                                     MBA_CUDA(selective_scan_bwd_channels_cuda) },
                                    { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
                                    { 0 } },
 };

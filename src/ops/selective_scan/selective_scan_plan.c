@@ -7,10 +7,39 @@
  * is several of them, so that tiles of 16 tokens are full. */
 #include <math.h>
 
-#include "ops/selective_scan/selective_scan_plan.h"
+#include "core/op.h"
+#include "ops/selective_scan/selective_scan_slots.h"
 
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
-enum { ORIGINS_BYTES = 176 }; // size of struct origins
+enum { ORIGINS_BYTES = 176 };                   // size of struct origins
+enum { INT_LIMIT = 1 << 30, GRID_MAX = 65535 }; // blocks in y and z
+
+static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
+
+static double bytes_of(const mba_tensor *t, double values)
+{
+    return t ? values * (double)mba_dtype_bytes(t->type.dtype) : 0;
+}
+
+static void load_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), bytes_of(n->in[k], values));
+}
+
+static void store_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes_of(n->out[k], values));
+}
+
+static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last,
+                        double tokens)
+{
+    for (int k = first; k <= last; k++) {
+        load_operand(l, n, k, tokens * (double)d.N);
+        mba_phase_share(l, mba_ceil(d.D / d.G, width)); // blocks of a group read the same rows
+    }
+}
+
 /* Groups of states, one after the other in `tiles`. */
 static int64_t state_groups(scan_dims d) { return scan_padded_states(d.N) / scan_group_states(d.N); }
 
@@ -44,7 +73,7 @@ static bool can_pack(const mba_node *n, scan_dims d, bool back)
            && scan_even_rows(n->out[DDELTA], d.D) && scan_even_rows(n->out[DZ], d.D);
 }
 
-mba_status scan_takes(const mba_node *n, const mba_machine *m)
+static mba_status tiles_takes(const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -238,7 +267,7 @@ static void scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t su
 mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(scan_takes(n, m));
+    MBA_TRY(tiles_takes(n, m));
     REFUSE_PACKS(n, d, n->out[KEPT], false);
     int64_t items = 0, width = 0;
     double  best = 0;
@@ -266,7 +295,7 @@ enum { SPECIALIZED16_MIN = 256 };                               // shortest sequ
 static mba_status specialized_takes(const mba_node *n, const mba_machine *m, bool back)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(scan_takes(n, m));
+    MBA_TRY(tiles_takes(n, m));
     MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
     MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
     MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
@@ -477,7 +506,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
 }
 
 /* scan_sums_bc and scan_sums_items: the second stage of sums, for both variants. */
-void scan_plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
+static void plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
 {
     enum { VALUES = 4 * 256 }; // per block, half of dB and half of dC
     const int64_t N = scan_padded_states(d.N), blocks = mba_ceil(d.D / d.G, TILE_CHANNELS);
@@ -496,7 +525,7 @@ void scan_plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
 }
 
 /* Scratch: dB and dC per block of channels, and parameter gradients per item. */
-void scan_scratch_sums(mba_plan *p, scan_dims d, int64_t items)
+static void scratch_sums(mba_plan *p, scan_dims d, int64_t items)
 {
     const int64_t rows = channel_blocks(d, TILE_CHANNELS) * d.B * d.L;
     mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(rows * 2 * scan_padded_states(d.N)));
@@ -506,7 +535,7 @@ void scan_scratch_sums(mba_plan *p, scan_dims d, int64_t items)
 mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(scan_takes(n, m));
+    MBA_TRY(tiles_takes(n, m));
     double        time, wide;
     const int64_t each = 384 / (8 * scan_group_states(d.N)), resident = m->sm * (each < 8 ? each : 8); // shared memory
     const int64_t items = best_items(d, TILE_CHANNELS, resident, can_pack(n, d, true), NULL, &time);
@@ -518,11 +547,11 @@ mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const m
     scratch_segments(p, d, items, sub, true, 2);
     mba_plan_scratch(p, "kept states", sizeof(float) * (size_t)(items * c.tiles * d.D * scan_padded_states(d.N)));
     mba_plan_scratch(p, "y", n->out[DZ] ? e * (size_t)(d.B * d.L * d.D) : 0);
-    scan_scratch_sums(p, d, items);
+    scratch_sums(p, d, items);
     plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
     if (c.segments > 1) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, false);
-    scan_plan_sums(p, n, d, items);
+    plan_sums(p, n, d, items);
     return MBA_OK;
 }
 
@@ -538,9 +567,9 @@ mba_status selective_scan_bwd_specialized_plan(mba_plan *p, const mba_node *n, c
     scratch_segments(p, d, items, sub, true, 0);
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);
-    scan_scratch_sums(p, d, items);
+    scratch_sums(p, d, items);
     if (items > d.B) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, true);
-    scan_plan_sums(p, n, d, items);
+    plan_sums(p, n, d, items);
     return MBA_OK;
 }

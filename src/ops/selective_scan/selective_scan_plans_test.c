@@ -45,9 +45,7 @@ static void every_shape_has_a_fast_plan(void **state)
                     if (n->op != &mba_op_selective_scan && n->op != &mba_op_selective_scan_bwd) continue;
                     if (!plan_of(&p, o.g, n))
                         fail_msg("no plan for %lld states, %lld channels", (long long)N, (long long)D);
-                    assert_string_equal(p.variant, half && (N == 8 || N == 16) && D % 4 == 0 ? "specialized"
-                                                   : N <= 4 && D == 1536                     ? "channels"
-                                                                                             : "tiles");
+                    assert_string_equal(p.variant, half && (N == 8 || N == 16) && D % 4 == 0 ? "specialized" : "tiles");
                     assert_true(exponentials(&p) >= elements);
                 }
                 mba_graph_destroy(o.g);

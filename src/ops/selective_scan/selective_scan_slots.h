@@ -65,9 +65,6 @@ enum {
     TILE = 16,             /* tokens per tile */
     SAVE_EVERY = TILE / 2, /* tokens between states that the forward saves for the backward */
     TILE_CHANNELS = 32,    /* channels per block; in the forward of `tiles` this or twice as many */
-    CHANNELS_CHUNK = 8,    /* `channels`: tokens per warp at a time */
-    CHANNELS_WARPS = 8,    /* `channels`: most warps of a block */
-    CHANNELS_STATES = 4,   /* `channels`: most states */
     PACK_MAX = 16,         /* most short sequences that one item holds */
     PACKS_MIN = 512,       /* fewest blocks of 32 channels that packing may leave */
 };
@@ -125,9 +122,7 @@ MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
 mba_plan_fn   selective_scan_specialized_plan, selective_scan_bwd_specialized_plan;
 mba_launch_fn selective_scan_specialized_cuda, selective_scan_bwd_specialized_cuda;
-mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_channels_plan,
-    selective_scan_bwd_channels_plan;
-mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_channels_cuda,
-    selective_scan_bwd_channels_cuda;
+mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan;
+mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda;
 
 #endif
