@@ -10,7 +10,7 @@
  *            recomputed in registers; once per group of 16 states, q and r of the groups so far in scratch
  * takes      everything; rows aligned to four values are loaded asynchronously
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 28 to 50 KB; N: states of a group, 4, 8 or 16
- * resources  sm_90a, CUDA 13.0: 133 to 164 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 141 to 156 registers, no spill  [docs]
  *            blocks per SM: 3, 6 for N = 8
  * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
  * channel:

@@ -9,7 +9,7 @@
  *            within a tile recomputed in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values, saved states and y
  * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 53 KB, 36 KB for N = 8
- * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 159 to 167 registers, no spill  [docs]
  *            blocks per SM: 3, 6 for N = 8
  * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
  * channel:

@@ -10,7 +10,7 @@
  *            scratch
  * takes      everything; rows aligned to four values are loaded as vectors
  * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 21 to 58 KB
- * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 77 to 114 registers, no spill  [docs]
  *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
@@ -20,7 +20,7 @@
  * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and its sum of steps
  * takes      what scan_fwd_tiles takes
  * launch     grid (items, blocks of 32 channels, groups of states), block 8 N, static smem 10 KB
- * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 96 to 219 registers, 8704 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
  * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed

@@ -7,7 +7,7 @@
  *            process each from its step sizes to its output
  * takes      as scan_fwd_specialized, N = 16, whole sequences
  * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 53 KB
- * resources  sm_90a, CUDA 13.0: 72 to 80 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 78 to 80 registers, no spill  [docs]
  *            blocks per SM: 3
  * moves      u, delta, z, B, C in, out, y and saved states once each: bound by exponentials and instruction issue
  * floor      as scan_fwd_specialized
