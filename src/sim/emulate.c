@@ -24,7 +24,7 @@ static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
-    const uint64_t lanes = (uint64_t)(w->threads * w->vectors);
+    const uint64_t lanes = (uint64_t)w->threads * (uint64_t)w->vectors;
     mba_sim_op    *o = add_op(k, MBA_OP_LOAD);
     o->stream = 0;
     o->bytes = lanes * 16;
