@@ -209,8 +209,7 @@ static void nonsense_is_refused_with_its_reason(void **state)
     } table[] = {
         { "heads=7", "heads x head_dim" },
         { "groups=5", "divide the heads" },
-        { "pattern=MX",
-          "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
+        { "pattern=MX", "unknown symbol\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
         { "width=-1", "from 1 to" },
         { "vocab=1", "from 2 to" },
         { "layers=9999999", "layers" },

@@ -70,7 +70,7 @@ static void an_unknown_or_missing_instruction_set_is_refused(void **state)
     assert_refused(&d, &h200, "the environment has MBA_ISA=AVX2");
 #ifdef __aarch64__
     setenv("MBA_ISA", "avx2", 1);
-    assert_refused(&d, &h200, "the most that this machine runs is base");
+    assert_refused(&d, &h200, "the largest instruction set of this machine is base");
 #endif
     setenv("MBA_ISA", "base", 1);
     assert_plan(&p, &d, &h200);

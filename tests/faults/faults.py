@@ -216,7 +216,7 @@ class Subject:
     # ---- judging ----
 
     # What is no reason to end a run, by the words that say so.
-    soft = {"run/samples.jsonl": b": no sample: ", "report.html": b"error: made without "}
+    soft = {"run/samples.jsonl": b": no sample: ", "report.html": b"error: the page is without "}
 
     def half(self, folder, name):
         """A line that the undisturbed run does not have; of a page: that it has no end."""
