@@ -117,9 +117,9 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
 {
     if (out->n == MBA_EMULATED_MAX)
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: too long\nwhy: rows are short, and there are at most "
-                        "64\nfix: mambascope calibrate --emulate writes the file",
-                        where, r->line);
+                        "%s, line %d: too many rows\nwhy: a table has at most %d\n"
+                        "fix: mambascope calibrate --emulate writes the file",
+                        where, r->line, MBA_EMULATED_MAX);
     MBA_TRY(take_row(&out->one[out->n], where, r->line, r->at, r->end));
     out->n++;
     return MBA_OK;
