@@ -2,12 +2,14 @@
 /* progress.c -- see progress.h. */
 #include "cli/progress.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/scan.h"
 #include "scope/clock.h"
 
 enum { BAR_MOST = 24, BAR_LEAST = 4, USUAL_COLUMNS = 80 };
@@ -31,8 +33,9 @@ static int columns(void)
 {
     struct winsize is;
     const char    *given = getenv("COLUMNS");
+    int64_t        n;
     if (ioctl(2, TIOCGWINSZ, &is) == 0 && is.ws_col) return is.ws_col;
-    return given && atoi(given) > 0 ? atoi(given) : USUAL_COLUMNS;
+    return given && mba_scan_int(&given, &n) && n > 0 && n <= INT_MAX ? (int)n : USUAL_COLUMNS;
 }
 
 mba_progress mba_progress_start(const char *title, int64_t total)

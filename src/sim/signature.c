@@ -11,7 +11,7 @@
 #include "core/lookup.h"
 #include "sim/tsv.h"
 
-enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11, CELL = 64 };
+enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11 };
 
 static mba_status bad(const char *where, int line, const char *why)
 {
@@ -19,15 +19,6 @@ static mba_status bad(const char *where, int line, const char *why)
         MBA_E_FORMAT,
         "%s, line %d: this is not a signature of a kernel\nwhy: %s\nfix: make the file with tools/peer_signatures",
         where, line, why);
-}
-
-static bool take_number(const char **at, const char *end, double *out)
-{
-    char cell[CELL], *stop;
-    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
-    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
-    *out = strtod(cell, &stop);
-    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e9;
 }
 
 static mba_status take_row(mba_signature *s, const char *where, int line, const char *at, const char *end)
@@ -41,7 +32,7 @@ static mba_status take_row(mba_signature *s, const char *where, int line, const 
     memcpy(s->name, at, (size_t)(tab - at));
     at = tab + 1;
     for (int i = 0; i < NUMBERS; i++)
-        if (!take_number(&at, end, numbers[i]))
+        if (!mba_tsv_number(&at, end, 1e9, numbers[i]))
             return bad(where, line, "eleven numbers follow the name, none of them negative");
     if (at != end) return bad(where, line, "eleven numbers follow the name, and nothing else");
     if (s->grid < 1 || s->threads < 1 || s->threads > 1024 || s->l2_hit > 100)

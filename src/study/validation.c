@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/file.h"
 #include "core/print.h"
+#include "core/scan.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
 #include "study/simulated_step.h"
@@ -19,9 +20,11 @@
 static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
 {
     for (int i = 0; i < d->n; i++) {
-        mba_point *p = &d->point[i];
+        mba_point  *p = &d->point[i];
+        const char *which = p->which;
+        int64_t     k;
         if (p->source == MBA_POINT_OP && !strcmp(p->operator, operator) && !strcmp(p->subject, note)
-            && atoi(p->which) == ordinal)
+            && mba_scan_int(&which, &k) && k == ordinal)
             return p;
     }
     return NULL;
