@@ -107,10 +107,11 @@ static mba_status take_row(mba_emulated *r, const char *where, int line, const c
         || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9
              && r->imitated_us < 1e9)
         || !mba_emulated_kernel_find(r->kernel))
-        return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: not an emulated machine\nwhy: a row has kernel, axis, factor, us, us "
-                        "emulated\nfix: mambascope calibrate --emulate writes the file",
-                        where, line);
+        return mba_fail(
+            MBA_E_FORMAT,
+            "%s, line %d: this is not a row of emulated machines\nwhy: a row has kernel, axis, factor, us and us "
+            "emulated\nfix: make the file with mambascope calibrate --emulate",
+            where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
 }
@@ -121,8 +122,8 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
     const size_t n = (size_t)(r->end - r->at);
     if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: too long\nwhy: rows are short, and there are at most "
-                        "64\nfix: mambascope calibrate --emulate writes the file",
+                        "%s, line %d: the row is too long, or the file has more than 64\nfix: make the file with "
+                        "mambascope calibrate --emulate",
                         where, r->line);
     memcpy(row, r->at, n);
     row[n] = '\0';
