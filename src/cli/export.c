@@ -70,7 +70,7 @@ static mba_status to_file_or_stdout(mba_store *s, mba_export_fn *write, const ch
     return MBA_OK;
 }
 
-/* One file per table that has rows. */
+/* Writes one file per table that has rows. */
 static mba_status to_folder(mba_store *s, const char *folder)
 {
     char path[4096];
@@ -86,7 +86,7 @@ static mba_status to_folder(mba_store *s, const char *folder)
     return MBA_OK;
 }
 
-/* Writes the numbers of every figure that has data; of several stores also the comparing ones. */
+/* Writes the numbers of every figure that has data, also of figures that compare several stores. */
 static mba_status figures_to_folder(const mba_operands *stores, const char *folder, bool simulate)
 {
     char       path[4096];

@@ -97,7 +97,7 @@ static mba_status report_runs(const mba_operands *words, const wanted *want, con
     return st;
 }
 
-/* A page shows stores or runs, which have no axis in common. A folder counts as a run. */
+/* Sets *runs if the operands are training runs. A page shows stores or runs, which share no axis; a folder is a run. */
 static mba_status runs_or_stores(const mba_operands *words, bool *runs)
 {
     const char *run = NULL, *store = NULL;

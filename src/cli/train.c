@@ -102,7 +102,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
     train_run *t = ctx;
     t->bar = mba_progress_start("training", t->c.o.schedule.steps);
     if (t->c.quiet) t->bar.terminal = false;
-    t->floor_s = t->bar.terminal ? floor_of(&t->c, s) : 0; // nobody else sees it
+    t->floor_s = t->bar.terminal ? floor_of(&t->c, s) : 0; // only the progress bar shows it
     t->loss_unit = mba_task_loss_unit(s->model.task);
     t->last.unit = mba_task_unit(s->model.task);
     if (t->c.quiet) return;
