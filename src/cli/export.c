@@ -165,8 +165,8 @@ static mba_status parse(options *o, mba_operands *words, int argc, char **argv, 
         { "--tensorboard", MBA_OPT_TEXT, &o->tensorboard, "FOLDER",
           "training runs: write losses, scores, norm, rate and speed as TensorBoard events; takes several runs", 0, 0 },
         { "--check", MBA_OPT_FLAG, &o->check, NULL, "check the file for damage", 0, 0 },
-        { "--schema", MBA_OPT_FLAG, &o->schema, NULL,
-          "print tables, columns and units as in docs/store.md; needs no file", 0, 0 },
+        { "--schema", MBA_OPT_FLAG, &o->schema, NULL, "print tables, columns, units and meanings; needs no file", 0,
+          0 },
         { 0 },
     };
     const mba_usage usage = {
