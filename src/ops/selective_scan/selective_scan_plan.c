@@ -13,6 +13,7 @@
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
 enum { ORIGINS_BYTES = 176 };                   // size of struct origins
 enum { INT_LIMIT = 1 << 30, GRID_MAX = 65535 }; // blocks in y and z
+enum { TILE_SAVES = TILE / SAVE_EVERY };        // states that the forward saves per tile
 
 static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
 
@@ -233,7 +234,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), 4.0 * (double)(width * N));
-    else store_operand(l, n, KEPT, (double)(TILE / SAVE_EVERY * width * N));
+    else store_operand(l, n, KEPT, (double)(TILE_SAVES * width * N));
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
     mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
@@ -328,8 +329,8 @@ static const tile_time backward_time_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 },
 /* Time for one tile of each of `blocks` blocks: full waves, and a last one with fewer blocks per SM. */
 static double wave_time(int64_t blocks, int64_t sm, const tile_time *p)
 {
-    const int64_t each = mba_ceil(blocks, sm);
-    return (double)(each / p->blocks_per_sm) * p->us[p->blocks_per_sm] + p->us[each % p->blocks_per_sm];
+    const int64_t each = mba_ceil(blocks, sm), full = each / p->blocks_per_sm;
+    return (double)full * p->us[p->blocks_per_sm] + p->us[each % p->blocks_per_sm];
 }
 
 /* Time of the pass over `items` in blocks of `width` channels, with the carry pass. */
@@ -400,7 +401,7 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * (2.5 + whole), NULL);
-    store_operand(l, n, KEPT, whole * (double)(TILE / SAVE_EVERY * width * d.N));
+    store_operand(l, n, KEPT, whole * (double)(TILE_SAVES * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, four_warps ? 4 : 2);
@@ -487,7 +488,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     load_states(l, n, d, CH, BM, CM, TILE / groups);
     if (from_saved) {
         load_operand(l, n, YS_IN, values);
-        load_operand(l, n, KEPT_IN, (double)(TILE / SAVE_EVERY * CH * N));
+        load_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
     } else {
         if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e / groups);
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * 4));
