@@ -258,9 +258,15 @@ static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd
     }
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 /* there 80 registers are too few for N = 4 */
+#define FEW_REGISTERS 1
+#else
+#define FEW_REGISTERS 0
+#endif
+
 template <typename T, int N, int CH>
-__global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
-                                  (sizeof(T) == 4 && N == 4 ? 576 : 768) / (CH * N / 4 + ELEMENT_THREADS))
+__global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS, (N == 4 && (sizeof(T) == 4 || FEW_REGISTERS) ? 576 : 768)
+                                                                   / (CH * N / 4 + ELEMENT_THREADS))
     scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
 {
     extern __shared__ __align__(16) char smem[];
