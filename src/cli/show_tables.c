@@ -454,6 +454,8 @@ const mba_show_table mba_show_tables[] = {
     { "source", "One kernel, line by line (profile --source)",
       "samples: positions of warps during one launch; warp instructions: counted in another launch", mba_source_columns,
       mba_fill_source },
+    { "advice", "What to try, by the counters of each kernel",
+      "saved: an upper estimate, % of the time of the kernel and of the step", mba_advice_columns, mba_fill_advice },
     { "claims", "Claims of the study", "", claim_columns, claims },
     { "notes", "Missing measurements, and how to get them", "", note_columns, notes },
     { 0 },
