@@ -87,11 +87,11 @@ __global__ void mended_conflicts_2(float *out, const float *in) { columns<32, 4>
 /* ---- low occupancy: shared memory that is not needed, in a kernel that waits for gathered values ---- */
 __device__ void gather(float *out, const float *in, int hops)
 {
-    const unsigned mask = (unsigned)COUNT - 1;
-    unsigned       at = (unsigned)thread_id() * 2654435761u & mask;
+    const unsigned mask = (unsigned)COUNT / WARP - 1, lane = threadIdx.x % WARP;
+    unsigned       at = (unsigned)(thread_id() / WARP) * 2654435761u & mask; // a line of 32 floats per warp
     float          sum = 0;
     for (int k = 0; k < hops; k++) {
-        const float v = in[at];
+        const float v = in[at * WARP + lane];
         sum += v;
         at = (at * 1664525u + 1013904223u + (v > 2)) & mask; // values are below 1: the next address waits for v
     }
@@ -187,7 +187,11 @@ __global__ void fault_exponentials(float *out, const float *in)
 {
     float v = in[thread_id()], sum = 0;
 #pragma unroll 8
-    for (int k = 0; k < 128; k++) sum += exp2f(v * (float)k * 0.01f);
+    for (int k = 0; k < 128; k++) {
+        float e;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v * ((float)k * 0.01f)));
+        sum += e;
+    }
     out[thread_id()] = sum;
 }
 __global__ void mended_exponentials(float *out, const float *in) // a sum of powers: one exponential, then products

@@ -9,6 +9,7 @@
 #include "report/parts.h"
 #include "scope/blocks.h"
 #include "scope/doubts.h"
+#include "study/advice.h"
 #include "study/verify.h"
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
@@ -303,6 +304,29 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "epilogue", b ? 100 * b->epilogue : NAN);
 }
 
+/* [cause, remedy, evidence, saved of the kernel in %, saved of the step in %], the best first. */
+static void advice_field(records *r, const mba_analysis *a, const mba_kernel_view *k)
+{
+    mba_advice tip[MBA_ADVICE_MAX];
+    if (!begin_field(r, "advice")) return;
+    const int n = mba_advice_of(a, k, tip);
+    mba_buf_put(r->b, "[");
+    for (int i = 0; i < n; i++) {
+        mba_buf_put(r->b, i ? ",[" : "[");
+        mba_buf_json(r->b, tip[i].cause);
+        mba_buf_put(r->b, ",");
+        mba_buf_json(r->b, tip[i].remedy);
+        mba_buf_put(r->b, ",");
+        mba_buf_json(r->b, tip[i].evidence);
+        mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, 100 * tip[i].kernel_saved);
+        mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, 100 * tip[i].step_saved);
+        mba_buf_put(r->b, "]");
+    }
+    mba_buf_put(r->b, "]");
+}
+
 static void record(records *r, const mba_stores *all, int run, const mba_kernel_view *k, int id, const proofs *p)
 {
     mba_assert(run >= 0 && run < all->n && id >= 0);
@@ -328,6 +352,7 @@ static void record(records *r, const mba_stores *all, int run, const mba_kernel_
     geometry_fields(r, k->row);
     counted_fields(r, k);
     proof_fields(r, a, k, p);
+    advice_field(r, a, k);
     mba_buf_put(r->b, "]");
 }
 

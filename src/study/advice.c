@@ -10,7 +10,7 @@
 /* Below LEAST_SAVED of a kernel's time nothing is advised. A unit that is busy for LIMITING of the time limits the
  * kernel; below it latency does. */
 static const double LEAST_SAVED = 0.03, LIMITING = 0.6, LANE_SECTORS_MAX = 16, WASTE_LEAST = 0.2, CONFLICT_LEAST = 0.1,
-                    OCCUPANCY_LOW = 0.5, GAP_LEAST_S = 5e-6, REREAD_LEAST = 1.2;
+                    OCCUPANCY_LOW = 0.5, GAP_LEAST_S = 5e-6, REREAD_LEAST = 1.2, PIPE_OF_ISSUE = 0.9;
 
 /* What the rules read, computed once. Parts are 0 to 1; NaN: not measured. */
 typedef struct facts {
@@ -78,13 +78,28 @@ static double saved_by_less(double less, double busy, double waited)
 
 /* ---- memory ---- */
 
+static double sectors(const facts *f, const char *space_and_op)
+{
+    char metric[80];
+    snprintf(metric, sizeof metric, "l1tex__t_sectors_pipe_lsu_mem_%s.sum", space_and_op);
+    return mba_counter_value(f->k, metric);
+}
+
+/* The part of all sectors, of global and local memory, that an access has. */
+static double share_of(const facts *f, double some)
+{
+    const double all = known(sectors(f, "global_op_ld")) + known(sectors(f, "global_op_st"))
+                       + known(sectors(f, "local_op_ld")) + known(sectors(f, "local_op_st"));
+    return all > 0 ? some / all : 0;
+}
+
 /* The part of the fetched bytes that no thread uses. Without the counter of used bytes, only more sectors than any
  * aligned access of up to 16 bytes per lane needs are known to be wasted. */
-static double wasted(const facts *f, const char *used, double sectors)
+static double wasted(const facts *f, const char *used, double per_request)
 {
     const double pct = mba_counter_value(f->k, used);
     if (!isnan(pct)) return fmax(0, 1 - part(pct));
-    return sectors > LANE_SECTORS_MAX ? 1 - LANE_SECTORS_MAX / sectors : NAN;
+    return per_request > LANE_SECTORS_MAX ? 1 - LANE_SECTORS_MAX / per_request : NAN;
 }
 
 static bool uncoalesced_loads(const facts *f, mba_advice *tip)
@@ -93,7 +108,8 @@ static bool uncoalesced_loads(const facts *f, mba_advice *tip)
                                f->k->counted.sectors_per_load);
     if (!(less > WASTE_LEAST)) return false;
     tip->remedy = "let neighbouring threads read neighbouring addresses, or stage tiles in shared memory";
-    tip->kernel_saved = saved_by_less(less, fmax(known(f->dram), known(f->l1)), f->wait_global);
+    tip->kernel_saved = saved_by_less(less * share_of(f, sectors(f, "global_op_ld")),
+                                      fmax(known(f->dram), known(f->l1)), f->wait_global);
     EVIDENCE(tip, "%.0f %% of the bytes that loads fetch are not used (%.1f sectors per request)", 100 * less,
              f->k->counted.sectors_per_load);
     return true;
@@ -105,25 +121,22 @@ static bool uncoalesced_stores(const facts *f, mba_advice *tip)
                                f->k->counted.sectors_per_store);
     if (!(less > WASTE_LEAST)) return false;
     tip->remedy = "let neighbouring threads write neighbouring addresses, or stage tiles in shared memory";
-    tip->kernel_saved = saved_by_less(less, fmax(known(f->dram), known(f->l1)), f->wait_global);
+    tip->kernel_saved = saved_by_less(less * share_of(f, sectors(f, "global_op_st")),
+                                      fmax(known(f->dram), known(f->l1)), f->wait_global);
     EVIDENCE(tip, "%.0f %% of the bytes that stores touch are not written (%.1f sectors per request)", 100 * less,
              f->k->counted.sectors_per_store);
     return true;
 }
 
+/* Local memory: spilled registers, and arrays that are indexed by data. */
 static bool spills(const facts *f, mba_advice *tip)
 {
-    const double local = mba_counter_value(f->k, "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum")
-                         + mba_counter_value(f->k, "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"),
-                 global = mba_counter_value(f->k, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
-                          + mba_counter_value(f->k, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
-                 less = local / (local + known(global));
-    if (f->k->row->local_bytes == MBA_ABSENT || f->k->row->local_bytes <= 0 || !(less > CONFLICT_LEAST)) return false;
-    tip->remedy = "let the block use more registers (__launch_bounds__), or keep fewer values alive; index arrays with "
+    const double less = share_of(f, sectors(f, "local_op_ld") + sectors(f, "local_op_st"));
+    if (!(less > CONFLICT_LEAST)) return false;
+    tip->remedy = "let a thread use more registers (__launch_bounds__), keep fewer values alive, index arrays with "
                   "constants";
     tip->kernel_saved = saved_by_less(less, fmax(known(f->dram), known(f->l1)), f->wait_global);
-    EVIDENCE(tip, "%.0f %% of the sectors are local memory, %lld bytes per thread", 100 * less,
-             (long long)f->k->row->local_bytes);
+    EVIDENCE(tip, "%.0f %% of the sectors that loads and stores touch are local memory", 100 * less);
     return true;
 }
 
@@ -216,18 +229,26 @@ static bool launch_gap(const facts *f, mba_advice *tip)
 
 /* ---- the unit ---- */
 
+/* A pipe limits the kernel if no unit is busier but the issue slots, by a little: its instructions take those too. */
 static bool limited_by(const facts *f, mba_advice *tip, double unit, const char *name)
 {
-    if (!(unit > LIMITING) || unit < f->busy) return false;
-    tip->kernel_saved = 1 - f->next / unit;
-    EVIDENCE(tip, "%s are busy for %.0f %% of the time, the next unit for %.0f %%", name, 100 * unit, 100 * f->next);
+    const double other[] = { f->dram, f->l1, f->tensor, f->fma, f->alu, f->xu, f->fp64 };
+    double       next = 0;
+    if (!(unit > LIMITING) || unit < PIPE_OF_ISSUE * f->busy) return false;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (other[i] > unit) return false;
+        else if (other[i] < unit && other[i] > next) next = other[i];
+    tip->kernel_saved = 1 - next / unit;
+    EVIDENCE(tip, "%s are busy for %.0f %% of the time, the next unit for %.0f %%", name, 100 * unit, 100 * next);
     return true;
 }
 
+/* Conversions between double and float run on the special function units, and keep them busier than the FP64 pipes. */
 static bool double_precision(const facts *f, mba_advice *tip)
 {
     tip->remedy = "compute in fp32: look for constants without f and for double functions";
-    return limited_by(f, tip, f->fp64, "FP64 pipes");
+    if (limited_by(f, tip, f->fp64, "FP64 pipes")) return true;
+    return f->fp64 > 0.05 && limited_by(f, tip, f->xu, "special function units, which convert doubles,");
 }
 
 static bool special_functions(const facts *f, mba_advice *tip)
@@ -251,7 +272,11 @@ static bool products_on_lanes(const facts *f, mba_advice *tip)
 static bool issue_slots(const facts *f, mba_advice *tip)
 {
     tip->remedy = "use fewer instructions: wider loads, packed half types, more results per thread";
-    return limited_by(f, tip, f->issue, "issue slots");
+    if (!(f->issue > LIMITING) || f->issue < f->busy) return false;
+    tip->kernel_saved = 1 - f->next / f->issue;
+    EVIDENCE(tip, "issue slots are busy for %.0f %% of the time, the next unit for %.0f %%", 100 * f->issue,
+             100 * f->next);
+    return true;
 }
 
 static bool shared_path(const facts *f, mba_advice *tip)
@@ -264,9 +289,10 @@ static bool shared_path(const facts *f, mba_advice *tip)
 
 static bool barriers(const facts *f, mba_advice *tip)
 {
-    if (!(f->busy < LIMITING) || !(f->wait_barrier > 0.25)) return false;
+    const double limit = fmax(fmax(known(f->dram), known(f->tensor)), fmax(known(f->issue), known(f->fma)));
+    if (!(f->wait_barrier > 0.25) || limit > LIMITING) return false;
     tip->remedy = "use fewer barriers: double buffers, warp-level exchange, or smaller blocks";
-    tip->kernel_saved = f->wait_barrier * (1 - f->busy);
+    tip->kernel_saved = f->wait_barrier * (1 - known(f->issue));
     EVIDENCE(tip, "%.0f %% of the stalled warps wait at a barrier", 100 * f->wait_barrier);
     return true;
 }
