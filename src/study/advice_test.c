@@ -14,7 +14,7 @@ static mba_analysis *analysis;
 static int open_store(void **state)
 {
     (void)state;
-    assert_ok(mba_store_open(&store, MBA_SOURCE_DIR "/tests/data/stores/h200_planted.db"));
+    assert_ok(mba_store_open(&store, "tests/data/stores/h200_planted.db"));
     assert_ok(mba_analysis_create(&analysis, store));
     return 0;
 }
@@ -39,15 +39,24 @@ static const mba_kernel_view *kernel(const char *name)
 static void the_planted_cause_comes_first(void **state)
 {
     static const char *const faults[][2] = {
-        { "strided_loads", "uncoalesced loads" },  { "one_field", "uncoalesced loads" },
-        { "transpose", "uncoalesced stores" },     { "conflicts_8", "bank conflicts" },
-        { "conflicts_2", "bank conflicts" },       { "shared_occupancy", "low occupancy" },
-        { "block_occupancy", "low occupancy" },    { "small_grid", "small grid" },
-        { "last_wave", "tail" },                   { "unequal_blocks", "tail" },
-        { "indexed_array", "spills" },             { "few_registers", "spills" },
-        { "doubles", "double precision" },         { "exponentials", "special functions" },
-        { "divisions", "integer work" },           { "one_load", "exposed latency" },
-        { "barriers", "barriers" },                { "late_host", "idle before launch" },
+        { "strided_loads", "uncoalesced loads" },
+        { "one_field", "uncoalesced loads" },
+        { "transpose", "uncoalesced stores" },
+        { "conflicts_8", "bank conflicts" },
+        { "conflicts_2", "bank conflicts" },
+        { "shared_occupancy", "low occupancy" },
+        { "block_occupancy", "low occupancy" },
+        { "small_grid", "small grid" },
+        { "last_wave", "tail" },
+        { "unequal_blocks", "tail" },
+        { "indexed_array", "spills" },
+        { "few_registers", "spills" },
+        { "doubles", "double precision" },
+        { "exponentials", "special functions" },
+        { "divisions", "integer work" },
+        { "one_load", "exposed latency" },
+        { "barriers", "barriers" },
+        { "late_host", "idle before launch" },
     };
     (void)state;
     int named = 0;
