@@ -272,6 +272,7 @@ static void head(mba_canvas *c, const mba_stores *r)
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
     mba_part_title(b, r);
+    mba_part_cards(b, r);
     mba_buf_put(b, "<section id=\"answers\" aria-label=\"five answers\">");
     mba_part_answers(c, r);
     mba_buf_put(b, "</section>");

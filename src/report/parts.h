@@ -13,6 +13,9 @@ void mba_part_overview(mba_canvas *c, const mba_stores *r);
 /* vector-bound share of mixed SSM kernels in percent, by the counting rule that gives most; NaN */
 double mba_percent_vector(const mba_analysis *a);
 
+/* first_screen.c: what limits each run, the kernel to fix, the hardware that helps; nothing without GPU counters. */
+void mba_part_cards(mba_buf *b, const mba_stores *r);
+
 /* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
 void mba_part_answers(mba_canvas *c, const mba_stores *r);
 void mba_part_findings(mba_canvas *c, const mba_stores *r);

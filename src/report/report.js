@@ -10,7 +10,7 @@ const fmt = (x, n = 3) =>
   x == null ? "–" : Number(x.toPrecision(n)).toLocaleString("en", {maximumSignificantDigits: n});
 
 // Records of kernels come as keys and rows; null is "not measured" and leaves no property.
-const {keys, rows: records, stalls: reasons} = DATA.kernels;
+const {keys, rows: records, stalls: reasons, remedies} = DATA.kernels;
 DATA.kernels = records.map(row => {
   const k = Object.fromEntries(keys.map((name, i) => [name, row[i]]).filter(([, v]) => v !== null));
   k.stalls = k.stalls.map(([i, v]) => [reasons[i], v]);
@@ -175,8 +175,8 @@ const facts = k => [
 // What to try, ranked by what it may save of the step; the savings are upper estimates.
 function advice(k) {
   if (!k.advice?.length) return "";
-  const item = ([cause, remedy, evidence, kernel, step]) =>
-    `<li><b>${esc(cause)}</b>: ${esc(evidence)}. Try: ${esc(remedy)}. ` +
+  const item = ([n, evidence, kernel, step]) =>
+    `<li><b>${esc(remedies[n][0])}</b>: ${esc(evidence)}. Try: ${esc(remedies[n][1])}. ` +
     `Saves at most ${fmt(kernel)} % of the kernel${known(step) ? `, ${fmt(step)} % of the step` : ""}.</li>`;
   return `<div class="whole"><h4>What to try</h4><ol>${k.advice.map(item).join("")}</ol></div>`;
 }
