@@ -34,7 +34,9 @@ static void print_claims(const mba_analysis *a)
     mba_claims_judge(a, c);
     for (int i = 0; i < MBA_CLAIMS; i++) {
         printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
+        printf("    rule      %s\n    refuted   by %s\n", c[i].rule, c[i].refuted_by);
         if (*c[i].measured) mba_say(stdout, "    measured  %s\n", c[i].measured);
+        if (*c[i].sensitivity) printf("    here      %s; %s\n", mba_verdict_name(c[i].here), c[i].sensitivity);
         if (*c[i].needs)
             printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measured here: needs" : "also needs", c[i].needs);
     }

@@ -234,8 +234,7 @@ const mba_column mba_ratio_columns[] = { { "kernel", "kernel", NULL },
 static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)full;
-    const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-                            / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+    const double hardware = mba_hardware_ratio(a);
     mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
     mba_table_number(t, k->ratio_a);
     mba_table_number(t, k->ratio_b);

@@ -371,10 +371,27 @@ static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 static const mba_column claim_columns[] = { { "id", "id", NULL },
                                             { "claim", "claim", NULL },
                                             { "target", "target", NULL },
+                                            { "rule", "rule", NULL },
+                                            { "refuted_by", "refuted by", NULL },
                                             { "measured", "measured", NULL },
                                             { "verdict", "verdict", NULL },
+                                            { "here", "here", NULL },
+                                            { "cell", "number", NULL },
+                                            { "numbers", "numbers", NULL },
+                                            { "sensitivity", "sensitivity", NULL },
                                             { "needs", "needs", NULL },
                                             { 0 } };
+
+/* The numbers that decide, parted by blanks. */
+static void numbers(mba_table *t, const mba_claim *c)
+{
+    char   text[MBA_CLAIM_NUMBERS * 24] = "";
+    size_t n = 0;
+    for (int i = 0; i < MBA_CLAIM_NUMBERS && n < sizeof text; i++)
+        if (!isnan(c->number[i]))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.9g", n ? " " : "", c->number[i]);
+    words(t, *text ? text : "-");
+}
 
 static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -385,8 +402,14 @@ static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
         words(t, c[i].id);
         words(t, c[i].claim);
         words(t, c[i].target);
+        words(t, c[i].rule);
+        words(t, c[i].refuted_by);
         words(t, *c[i].measured ? c[i].measured : "-");
         words(t, mba_verdict_name(c[i].verdict));
+        words(t, mba_verdict_name(c[i].here));
+        words(t, c[i].cell);
+        numbers(t, &c[i]);
+        words(t, *c[i].sensitivity ? c[i].sensitivity : "-");
         words(t, *c[i].needs ? c[i].needs : "-");
     }
     return MBA_OK;

@@ -198,8 +198,8 @@ static void gain_line(FILE *f, const mba_stores *r)
 
 static void claims_line(FILE *f, const mba_stores *r)
 {
-    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN,
-                                                     MBA_NOT_APPLICABLE };
+    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED,
+                                                     MBA_NUMBER,     MBA_OPEN,    MBA_NOT_APPLICABLE };
     const mba_run           *run = &r->run[0];
     mba_claim                claim[MBA_CLAIMS];
     for (int i = 0; i < r->shown; i++)

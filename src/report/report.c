@@ -276,7 +276,7 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     number(b, "kernel_ms", 1e3 * a->busy_s);
     number(b, "idle_ms", 1e3 * a->idle_s);
     number(b, "launches", mba_launches_of(a));
-    number(b, "gemm_percent", 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s);
+    number(b, "gemm_percent", 100 * mba_products_s(a) / a->busy_s);
     number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
     number(b, "percent_of_floor", mba_percent_of_least(a, MBA_ALL_KERNELS));
     number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
