@@ -37,23 +37,25 @@ static void card_open(mba_buf *b, const char *eyebrow)
 
 /* ---- what limits each run ---- */
 
-static const char *const paints[MBA_LIMITS] = { "l-tensor", "l-dram", "l-chip", "l-latency", "l-host", "l-unknown" };
+static const char *const paints[MBA_STEP_LIMITS] = {
+    "l-tensor", "l-dram", "l-chip", "l-latency", "l-host", "l-unknown"
+};
 
 /* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
 static void limits_heading(mba_buf *b, const mba_stores *r)
 {
     bool any = false;
     mba_buf_put(b, "<h2>");
-    for (int l = 0; l < MBA_LIMITS; l++) {
+    for (int l = 0; l < MBA_STEP_LIMITS; l++) {
         int of[MBA_RUNS_MAX], n = 0;
         for (int i = 0; i < r->shown; i++)
-            if (is_counted(&r->run[i]) && (int)mba_limits_of(r->run[i].a, MBA_LIMITING_PCT).most == l) of[n++] = i;
+            if (is_counted(&r->run[i]) && (int)mba_step_limits_of(r->run[i].a, MBA_BUSY_PCT).most == l) of[n++] = i;
         if (!n) continue;
-        const char *name = mba_limit_name((mba_limit)l);
+        const char *name = mba_step_limit_name((mba_step_limit)l);
         const bool  lower = name[0] >= 'a' && name[0] <= 'z';
         mba_buf_put(b, any ? "; " : "");
         mba_buf_add(b, "%c%s", !any && lower ? name[0] - 'a' + 'A' : name[0], name + 1);
-        mba_buf_put(b, l == MBA_LIMIT_TENSOR ? " limit " : " limits ");
+        mba_buf_put(b, l == MBA_STEP_PRODUCTS ? " limit " : " limits ");
         for (int k = 0; k < n; k++) {
             mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
             mba_buf_html(b, mba_run_label(r, of[k]));
@@ -65,15 +67,15 @@ static void limits_heading(mba_buf *b, const mba_stores *r)
 
 static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
 {
-    const mba_limits l = mba_limits_of(run->a, MBA_LIMITING_PCT);
+    const mba_step_limits l = mba_step_limits_of(run->a, MBA_BUSY_PCT);
     mba_buf_put(b, "<div class=\"lr\"><b>");
     mba_buf_html(b, label);
     mba_buf_put(b, "</b><div class=\"sb\" role=\"img\" aria-label=\"");
-    for (int k = 0; k < MBA_LIMITS; k++)
+    for (int k = 0; k < MBA_STEP_LIMITS; k++)
         if (l.share[k] >= 0.005)
-            mba_buf_add(b, "%s %s %%; ", mba_limit_name((mba_limit)k), two_digits(100 * l.share[k]).s);
+            mba_buf_add(b, "%s %s %%; ", mba_step_limit_name((mba_step_limit)k), two_digits(100 * l.share[k]).s);
     mba_buf_put(b, "\">");
-    for (int k = 0; k < MBA_LIMITS; k++) {
+    for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         if (!(l.share[k] >= 0.005)) continue;
         mba_buf_add(b, "<i class=\"%s\" data-v=\"%s\" style=\"--w:%.1f\">", paints[k], mba_exact(100 * l.share[k]).s,
                     100 * l.share[k]);
@@ -88,11 +90,11 @@ static void limits_card(mba_buf *b, const mba_stores *r)
     card_open(b, "What limits each run");
     limits_heading(b, r);
     mba_buf_put(b, "<ul class=\"legend\">");
-    for (int k = 0; k < MBA_LIMITS; k++) {
+    for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         bool seen = false;
         for (int i = 0; i < r->shown; i++)
-            seen |= is_counted(&r->run[i]) && mba_limits_of(r->run[i].a, MBA_LIMITING_PCT).share[k] >= 0.005;
-        if (seen) mba_buf_add(b, "<li><i class=\"%s\"></i>%s</li>", paints[k], mba_limit_name((mba_limit)k));
+            seen |= is_counted(&r->run[i]) && mba_step_limits_of(r->run[i].a, MBA_BUSY_PCT).share[k] >= 0.005;
+        if (seen) mba_buf_add(b, "<li><i class=\"%s\"></i>%s</li>", paints[k], mba_step_limit_name((mba_step_limit)k));
     }
     mba_buf_put(b, "</ul><div class=\"lrs\">");
     for (int i = 0; i < r->shown; i++)
@@ -102,7 +104,7 @@ static void limits_card(mba_buf *b, const mba_stores *r)
         "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on; below that "
         "latency does. On chip: L1/shared memory, issue slots, vector pipes, special functions. Host: gaps "
         "between kernels, copies. <a href=\"#fig2\">Roofline</a></p></div>",
-        MBA_LIMITING_PCT);
+        MBA_BUSY_PCT);
 }
 
 /* ---- the kernel to fix ---- */

@@ -4,30 +4,23 @@
 
 #include <math.h>
 
-const char *mba_limit_name(mba_limit l)
+const char *mba_step_limit_name(mba_step_limit l)
 {
-    static const char *const names[MBA_LIMITS] = { "matrix products", "DRAM", "on chip", "latency", "host", "unknown" };
-    mba_assert(l >= 0 && l < MBA_LIMITS);
+    static const char *const names[MBA_STEP_LIMITS] = { "matrix products", "DRAM", "on chip",
+                                                        "latency",         "host", "unknown" };
+    mba_assert(l < MBA_STEP_LIMITS);
     return names[l];
 }
 
-static double most_of(const double *v, int n)
+mba_step_limit mba_step_limit_of(const mba_analysis *a, const mba_kernel_view *k, double busy)
 {
-    double most = NAN;
-    for (int i = 0; i < n; i++)
-        if (!isnan(v[i]) && !(most >= v[i])) most = v[i];
-    return most;
-}
-
-mba_limit mba_limit_of(const mba_kernel_view *k, double percent)
-{
-    const mba_counted *c = &k->counted;
-    const double       chip[] = { c->l1_pct, c->issue_pct, c->fma_pct, c->alu_pct, c->xu_pct },
-                 on_chip = most_of(chip, sizeof chip / sizeof *chip);
-    if (isnan(c->dram_pct) && isnan(on_chip) && isnan(c->tensor_pct)) return MBA_LIMIT_UNKNOWN;
-    if (c->tensor_pct >= percent) return MBA_LIMIT_TENSOR;
-    if (c->dram_pct >= percent && !(on_chip > c->dram_pct)) return MBA_LIMIT_DRAM;
-    return on_chip >= percent ? MBA_LIMIT_CHIP : MBA_LIMIT_LATENCY;
+    if (k->counted.tensor_pct >= busy) return MBA_STEP_PRODUCTS;
+    switch (mba_limiter_of(a, k, busy)) {
+    case MBA_LIMIT_UNKNOWN: return MBA_STEP_UNKNOWN;
+    case MBA_LIMIT_DRAM: return MBA_STEP_DRAM;
+    case MBA_LIMIT_LATENCY: return MBA_STEP_LATENCY;
+    default: return MBA_STEP_CHIP;
+    }
 }
 
 /* A step without a profiler, or where it is shorter, what its traced kernels and copies sum to. */
@@ -38,22 +31,22 @@ static double step_s(const mba_analysis *a)
     return seen > a->busy_s ? seen : a->busy_s;
 }
 
-mba_limits mba_limits_of(const mba_analysis *a, double percent)
+mba_step_limits mba_step_limits_of(const mba_analysis *a, double busy)
 {
-    mba_limits   l = { .share = { 0 } };
-    const double step = step_s(a);
-    double       kernels = 0;
+    mba_step_limits l = { .share = { 0 } };
+    const double    step = step_s(a);
+    double          kernels = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (!(k->step_s > 0)) continue;
-        l.share[mba_limit_of(k, percent)] += k->step_s;
+        l.share[mba_step_limit_of(a, k, busy)] += k->step_s;
         kernels += k->step_s;
     }
-    l.share[MBA_LIMIT_HOST] = step > kernels ? step - kernels : 0;
-    const double sum = kernels + l.share[MBA_LIMIT_HOST];
-    for (int i = 0; i < MBA_LIMITS; i++) {
+    l.share[MBA_STEP_HOST] = step > kernels ? step - kernels : 0;
+    const double sum = kernels + l.share[MBA_STEP_HOST];
+    for (int i = 0; i < MBA_STEP_LIMITS; i++) {
         l.share[i] = kernels > 0 ? l.share[i] / sum : NAN;
-        if (l.share[i] > l.share[l.most]) l.most = (mba_limit)i;
+        if (l.share[i] > l.share[l.most]) l.most = (mba_step_limit)i;
     }
     return l;
 }

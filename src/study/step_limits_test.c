@@ -22,19 +22,20 @@ static mba_kernel_view busy(double tensor, double dram, double l1, double issue)
 static void the_busiest_unit_limits_from_sixty_percent_on(void **state)
 {
     const struct {
-        double    tensor, dram, l1, issue;
-        mba_limit want;
+        double         tensor, dram, l1, issue;
+        mba_step_limit want;
     } cases[] = {
-        { 61, 90, 90, 90, MBA_LIMIT_TENSOR },      { 59, 61, 60, 10, MBA_LIMIT_DRAM },
-        { 0, 61, 62, 10, MBA_LIMIT_CHIP },         { 0, 59, 59, 59, MBA_LIMIT_LATENCY },
-        { 0, 10, 10, 60, MBA_LIMIT_CHIP },         { 60, 0, 0, 0, MBA_LIMIT_TENSOR },
-        { NAN, NAN, NAN, NAN, MBA_LIMIT_UNKNOWN }, { NAN, 70, NAN, NAN, MBA_LIMIT_DRAM },
-        { NAN, 5, NAN, NAN, MBA_LIMIT_LATENCY },
+        { 61, 90, 90, 90, MBA_STEP_PRODUCTS },    { 59, 61, 60, 10, MBA_STEP_DRAM },
+        { 0, 61, 62, 10, MBA_STEP_CHIP },         { 0, 59, 59, 59, MBA_STEP_LATENCY },
+        { 0, 10, 10, 60, MBA_STEP_CHIP },         { 60, 0, 0, 0, MBA_STEP_PRODUCTS },
+        { NAN, NAN, NAN, NAN, MBA_STEP_UNKNOWN }, { NAN, 70, NAN, NAN, MBA_STEP_DRAM },
+        { NAN, 5, NAN, NAN, MBA_STEP_LATENCY },
     };
     (void)state;
+    const mba_analysis none = { .best = { .l2 = NAN } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const mba_kernel_view k = busy(cases[i].tensor, cases[i].dram, cases[i].l1, cases[i].issue);
-        assert_int_equal(mba_limit_of(&k, MBA_LIMITING_PCT), cases[i].want);
+        assert_int_equal(mba_step_limit_of(&none, &k, MBA_BUSY_PCT), cases[i].want);
     }
 }
 
@@ -57,14 +58,14 @@ static void stores_of_the_repository(void **state)
         snprintf(path, sizeof path, "tests/data/stores/h200_%s.db", runs[i].name);
         assert_ok(mba_store_open(&s, path));
         assert_ok(mba_analysis_create(&a, s));
-        const mba_limits l = mba_limits_of(a, MBA_LIMITING_PCT);
-        double           sum = 0;
-        for (int k = 0; k < MBA_LIMITS; k++) sum += l.share[k];
+        const mba_step_limits l = mba_step_limits_of(a, MBA_BUSY_PCT);
+        double                sum = 0;
+        for (int k = 0; k < MBA_STEP_LIMITS; k++) sum += l.share[k];
         assert_true(fabs(sum - 1) < 1e-9);
         for (int k = 0; k < 5; k++)
             if (fabs(100 * l.share[k] - runs[i].want[k]) > 1)
-                fail_msg("%s: %s limits %.1f %% of the step, want %.1f", runs[i].name, mba_limit_name((mba_limit)k),
-                         100 * l.share[k], runs[i].want[k]);
+                fail_msg("%s: %s limits %.1f %% of the step, want %.1f", runs[i].name,
+                         mba_step_limit_name((mba_step_limit)k), 100 * l.share[k], runs[i].want[k]);
         mba_analysis_destroy(a);
         assert_ok(mba_store_close(s));
     }
