@@ -246,8 +246,7 @@ static bool is_without_ssm(const mba_analysis *a)
 
 static void judge(const claim_stores *all, const claim_row *row, mba_claim *c)
 {
-    bool gpu = true;
-    for (int i = 0; i < all->n; i++) gpu &= !strcmp(all->store[i]->device, "cuda");
+    const bool gpu = !strcmp(all->store[0]->device, "cuda");
     begin(c, row);
     if (!row->of_any && is_without_ssm(all->store[0])) {
         c->verdict = c->here = MBA_NOT_APPLICABLE;
@@ -268,7 +267,8 @@ static void judge(const claim_stores *all, const claim_row *row, mba_claim *c)
 static void judge_all(const mba_analysis *a, bool own, mba_claim out[MBA_CLAIMS])
 {
     claim_stores all = { .store = { a }, .n = 1, .own = own };
-    for (int i = 0; i < a->nbeside && i < MBA_BESIDE_MAX; i++) all.store[all.n++] = a->beside[i];
+    for (int i = 0; i < a->nbeside && i < MBA_BESIDE_MAX; i++)
+        if (!strcmp(a->beside[i]->device, a->device)) all.store[all.n++] = a->beside[i]; // a CPU decides nothing here
     for (int i = 0; i < MBA_CLAIMS; i++) judge(&all, &rows[i], &out[i]);
 }
 

@@ -266,6 +266,7 @@ void mba__claim_f11(const claim_stores *all, const claim_rules *r, mba_claim *c)
     }
     const double limits = 100 * (by[MBA_LIMIT_DRAM] + (r->registers > 0 ? stalled : 0)) / s;
     c->number[0] = limits;
+    c->number[1] = 100 * by[MBA_LIMIT_LATENCY] / s, c->number[2] = 100 * registers / s;
     CELL(c, "%s", mba__two(limits).s);
     MEASURED(c, "SSM time by limiter:");
     for (int l = MBA_LIMIT_DRAM, n = 0; l < MBA_LIMITERS; l++)

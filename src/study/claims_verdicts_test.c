@@ -2,89 +2,21 @@
 /* claims_verdicts_test.c -- every claim that one store answers can be reproduced and can be refuted: made-up stores on
  * both sides of each threshold. claims_test.c has the claims that compare stores. */
 #include "study/claims.h"
-#include "tests/made_store.h"
+#include "tests/made_kernels.h"
 
-/* A kernel that runs once in a step. Work and bytes are both the least and the counted ones. */
-typedef struct made {
-    const char *name, *op, *kind, *limiter;
-    double      s, bytes, tensor, ffma;                                     /* ffma: instructions, 2 FLOPs each */
-    double      dram, l1, issue, xu, tensor_pct, fma, alu, l1_hit, planned; /* %; planned: least bytes if not `bytes` */
-} made;
-enum { MADE_MAX = 4 };
-
-static void put_counted(int64_t id, const made *m)
-{
-    static const char *const zero[] = { "fadd", "fmul", "hfma", "hadd", "hmul" };
-    const struct {
-        const char *metric;
-        double      value;
-    } row[] = {
-        { "gpu__time_duration.sum", 1e9 * m->s },
-        { "dram__bytes_read.sum", m->bytes },
-        { "dram__bytes_write.sum", 0 },
-        { "dram__throughput.avg.pct_of_peak_sustained_elapsed", m->dram },
-        { "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", m->l1 },
-        { "smsp__issue_active.avg.pct_of_peak_sustained_active", m->issue },
-        { "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", m->xu },
-        { "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", m->tensor_pct },
-        { "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", m->fma },
-        { "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", m->alu },
-        { "l1tex__t_sector_hit_rate.pct", m->l1_hit },
-        { "sm__ops_path_tensor_src_bf16_dst_fp32.sum", m->tensor },
-        { "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", m->ffma },
-        { "sm__cycles_active.avg", 1 },
-    };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) put_counter(store, id, row[i].metric, row[i].value);
-    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "sm__sass_thread_inst_executed_op_%s_pred_on.sum", zero[i]);
-        put_counter(store, id, name, 0);
-    }
-}
-
-/* The copy moves 1000 byte/s, the data sheet says 1250. */
-static void make(const made *m)
-{
-    double at = 0;
-    assert_ok(mba_store_create(&store, scratch("made.db")));
-    put_machine(store);
-    assert_ok(mba_put_ceiling(store, &(mba_row_ceiling){
-                                         .name = "dram", .rate = 1250, .unit = "byte/s", .how = "data sheet" }));
-    for (int64_t i = 0; i < MADE_MAX && m[i].name; i++) {
-        mba_assert(m[i].s > 0);
-        const double   least = m[i].planned > 0 ? m[i].planned : m[i].bytes;
-        mba_row_kernel k = mba_no_kernel;
-        put_node(store, i, m[i].op, m[i].kind, "forward", (mba_work_counts){ m[i].tensor, 2 * m[i].ffma, 0, least });
-        k.id = i, k.name = m[i].name, k.symbol = m[i].name, k.op = m[i].op, k.kind = m[i].kind,
-        k.limiter = m[i].limiter;
-        assert_ok(mba_put_kernel(store, &k));
-        put_event(store, 0, i, i, at, m[i].s);
-        put_counted(i, &m[i]);
-        at += m[i].s;
-    }
-    assert_ok(mba_store_close(store));
-    assert_ok(mba_store_open(&store, scratch("made.db")));
-    assert_ok(mba_analysis_create(&view, store));
-}
-
-static mba_claim judged(int claim, const made *m)
+static mba_claim judged(int claim, const made_kernel *k)
 {
     mba_claim c[MBA_CLAIMS];
-    make(m);
-    mba_claims_judge(view, c);
-    end();
-    unlink(scratch("made.db"));
+    made_run  run = { .file = "made.db" };
+    memcpy(run.k, k, sizeof run.k);
+    const made_store m = made_open(&run);
+    mba_claims_judge(m.a, c);
+    made_close(m);
     return c[claim - 1];
 }
 
-#define SSD(...) \
-    { \
-        .name = "chunk_scan_fwd", .op = "ssd", .kind = "ssm", __VA_ARGS__ \
-    }
-#define GEMM(...) \
-    { \
-        .name = "nvjet", .op = "matmul", .kind = "gemm", __VA_ARGS__ \
-    }
+#define SSD  MADE_SSD
+#define GEMM MADE_GEMM
 #define HEAD(...) \
     { \
         .name = "nvjet_head", .op = "linear_cross_entropy_bwd", .kind = "embedding/loss", __VA_ARGS__ \
@@ -102,7 +34,7 @@ static void f1_counts_every_matrix_product(void **state)
 {
     (void)state;
     const struct {
-        made        m[MADE_MAX];
+        made_kernel m[MADE_MAX];
         double      gemm;
         mba_verdict here;
     } table[] = {
@@ -129,7 +61,7 @@ static void f2_is_two_sided(void **state)
     const double      ssm[] = { 25.1, 25, 20, 15, 14.9 };
     const mba_verdict here[] = { MBA_REFUTED, MBA_REPRODUCED, MBA_REPRODUCED, MBA_REPRODUCED, MBA_DEPENDS };
     for (int i = 0; i < 5; i++) {
-        const mba_claim c = judged(2, (made[MADE_MAX]){ GEMM(.s = 100 - ssm[i]), SSD(.s = ssm[i]) });
+        const mba_claim c = judged(2, (made_kernel[MADE_MAX]){ GEMM(.s = 100 - ssm[i]), SSD(.s = ssm[i]) });
         assert_near(c.number[0], ssm[i], 1e-6);
         assert_int_equal(c.here, here[i]);
         assert_int_equal(c.verdict, MBA_NUMBER);
@@ -147,14 +79,14 @@ static void f3_needs_busy_dram_and_the_highest_floor(void **state)
         { 60, 0, MBA_REPRODUCED }, { 59, 0, MBA_DEPENDS }, { 60, 3200, MBA_DEPENDS }, { 59, 3200, MBA_REFUTED }
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const made      m[MADE_MAX] = { SSD(.s = 1, .bytes = 100, .dram = table[i].dram, .tensor = table[i].tensor) };
-        const mba_claim c = judged(3, m);
+        const made_kernel m[MADE_MAX] = { SSD(.s = 1, .bytes = 100, .dram = table[i].dram, .tensor = table[i].tensor) };
+        const mba_claim   c = judged(3, m);
         assert_int_equal(c.here, table[i].here);
         assert_int_equal(c.verdict, MBA_NUMBER);
     }
     // Few vector FLOPs per byte alone, as every model has, decide nothing.
-    const made      m[MADE_MAX] = { GEMM(.s = 1, .bytes = 100, .dram = 10, .tensor = 16000, .ffma = 1) };
-    const mba_claim c = judged(3, m);
+    const made_kernel m[MADE_MAX] = { GEMM(.s = 1, .bytes = 100, .dram = 10, .tensor = 16000, .ffma = 1) };
+    const mba_claim   c = judged(3, m);
     assert_int_equal(c.here, MBA_REFUTED);
     assert_string_equal(c.cell, "0 / 0");
 }
@@ -175,11 +107,11 @@ static void f4_is_little_bandwidth_though_memory_bound(void **state)
         { 600, 16000, MBA_REFUTED }, // tensor units are its floor
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const made m[MADE_MAX] = { SSD(.s = 1, .bytes = table[i].bytes, .tensor = table[i].tensor) };
+        const made_kernel m[MADE_MAX] = { SSD(.s = 1, .bytes = table[i].bytes, .tensor = table[i].tensor) };
         assert_int_equal(judged(4, m).verdict, table[i].verdict);
     }
     // The mean over launches and the mean by time differ: 600 and 800 byte/s.
-    const mba_claim c = judged(4, (made[MADE_MAX]){ SSD(.s = 3, .bytes = 2700), SSD(.s = 1, .bytes = 300) });
+    const mba_claim c = judged(4, (made_kernel[MADE_MAX]){ SSD(.s = 3, .bytes = 2700), SSD(.s = 1, .bytes = 300) });
     assert_near(c.number[0], 48, 1e-9);
     assert_near(c.number[1], 60, 1e-9);
     assert_int_equal(c.verdict, MBA_DEPENDS);
@@ -192,31 +124,31 @@ static void f4_is_little_bandwidth_though_memory_bound(void **state)
 static void f6_counts_classes(void **state)
 {
     (void)state;
-    assert_int_equal(judged(6, (made[MADE_MAX]){ TENSOR, MIXED, VECTOR }).verdict, MBA_REPRODUCED);
-    assert_int_equal(judged(6, (made[MADE_MAX]){ MIXED, VECTOR, VECTOR }).verdict, MBA_DEPENDS);
-    assert_int_equal(judged(6, (made[MADE_MAX]){ VECTOR, VECTOR }).verdict, MBA_REFUTED);
-    assert_string_equal(judged(6, (made[MADE_MAX]){ TENSOR, MIXED, VECTOR }).cell, "1·1·1");
+    assert_int_equal(judged(6, (made_kernel[MADE_MAX]){ TENSOR, MIXED, VECTOR }).verdict, MBA_REPRODUCED);
+    assert_int_equal(judged(6, (made_kernel[MADE_MAX]){ MIXED, VECTOR, VECTOR }).verdict, MBA_DEPENDS);
+    assert_int_equal(judged(6, (made_kernel[MADE_MAX]){ VECTOR, VECTOR }).verdict, MBA_REFUTED);
+    assert_string_equal(judged(6, (made_kernel[MADE_MAX]){ TENSOR, MIXED, VECTOR }).cell, "1·1·1");
 }
 
 /* The hardware has 16 tensor FLOPs per vector FLOP. */
 static void f7_is_judged_at_the_ratio_of_the_hardware(void **state)
 {
     (void)state;
-    const made vector[MADE_MAX] = { SSD(.s = 1, .tensor = 100, .ffma = 10, .tensor_pct = 10, .fma = 40) };
-    const made neither[MADE_MAX] = { SSD(.s = 1, .tensor = 1e6, .ffma = 1, .tensor_pct = 40, .fma = 30) };
-    const made slots[MADE_MAX] = { SSD(.s = 1, .tensor = 1000, .ffma = 31, .tensor_pct = 40, .fma = 30) };
+    const made_kernel vector[MADE_MAX] = { SSD(.s = 1, .tensor = 100, .ffma = 10, .tensor_pct = 10, .fma = 40) };
+    const made_kernel neither[MADE_MAX] = { SSD(.s = 1, .tensor = 1e6, .ffma = 1, .tensor_pct = 40, .fma = 30) };
+    const made_kernel slots[MADE_MAX] = { SSD(.s = 1, .tensor = 1000, .ffma = 31, .tensor_pct = 40, .fma = 30) };
     assert_int_equal(judged(7, vector).verdict, MBA_REPRODUCED);
     assert_int_equal(judged(7, neither).verdict, MBA_REFUTED);
     const mba_claim c = judged(7, slots);
     assert_int_equal(c.verdict, MBA_DEPENDS);
     assert_near(c.number[0], 0, 0); // 16.1 : 1
     assert_near(c.number[1], 100, 0);
-    made turned = slots[0];
+    made_kernel turned = slots[0];
     turned.ffma = 32; // 15.6 : 1
-    assert_near(judged(7, (made[MADE_MAX]){ turned }).number[0], 100, 0);
-    made scan = vector[0];
+    assert_near(judged(7, (made_kernel[MADE_MAX]){ turned }).number[0], 100, 0);
+    made_kernel scan = vector[0];
     scan.op = "selective_scan", scan.name = "scan_fwd";
-    assert_int_equal(judged(7, (made[MADE_MAX]){ scan }).verdict, MBA_NOT_APPLICABLE);
+    assert_int_equal(judged(7, (made_kernel[MADE_MAX]){ scan }).verdict, MBA_NOT_APPLICABLE);
 }
 
 static void f8_is_the_hit_rate_of_vector_kernels(void **state)
@@ -225,7 +157,7 @@ static void f8_is_the_hit_rate_of_vector_kernels(void **state)
     const double      hit[] = { 4.9, 5, 19.9, 20 };
     const mba_verdict verdict[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_DEPENDS, MBA_REFUTED };
     for (int i = 0; i < 4; i++) {
-        const made m[MADE_MAX] = { SSD(.s = 1, .ffma = 1, .fma = 1, .l1_hit = hit[i]), MIXED };
+        const made_kernel m[MADE_MAX] = { SSD(.s = 1, .ffma = 1, .fma = 1, .l1_hit = hit[i]), MIXED };
         assert_int_equal(judged(8, m).verdict, verdict[i]);
     }
 }
@@ -235,7 +167,7 @@ static void f11_is_dram_that_is_busy(void **state)
 {
     (void)state;
     const struct {
-        made        m[MADE_MAX];
+        made_kernel m[MADE_MAX];
         mba_verdict verdict;
         const char *says;
     } table[] = {
@@ -252,23 +184,24 @@ static void f11_is_dram_that_is_busy(void **state)
         assert_non_null(strstr(c.measured, table[i].says));
     }
     // Registers limit occupancy, and latency limits the kernel: the rule decides, and the claim says so.
-    const mba_claim c = judged(11, (made[MADE_MAX]){ SSD(.s = 1, .dram = 59, .limiter = "registers") });
+    const mba_claim c = judged(11, (made_kernel[MADE_MAX]){ SSD(.s = 1, .dram = 59, .limiter = "registers") });
     assert_int_equal(c.verdict, MBA_REFUTED);
     assert_non_null(strstr(c.sensitivity, "reproduced with latency where registers limit occupancy"));
 }
 
 static void every_claim_says_its_rule(void **state)
 {
-    mba_claim c[MBA_CLAIMS];
+    mba_claim        c[MBA_CLAIMS];
+    const made_run   run = { .k = { GEMM(.s = 1), TENSOR, MIXED, VECTOR } };
+    const made_store m = made_open(&run);
     (void)state;
-    begin("rules.db", true, 3);
-    mba_claims_judge(view, c);
+    mba_claims_judge(m.a, c);
     for (int i = 0; i < MBA_CLAIMS; i++) {
         assert_true(*c[i].claim && *c[i].target && *c[i].rule && *c[i].refuted_by && *c[i].unit && *c[i].cell);
         assert_true(c[i].here != MBA_NUMBER);
         assert_true(strlen(c[i].measured) + 1 < sizeof c[i].measured);
     }
-    end();
+    made_close(m);
 }
 
 static int prepare(void **state)
