@@ -150,11 +150,10 @@ static void fix_card(mba_buf *b, const mba_stores *r)
 /* ---- the hardware that helps ---- */
 
 /* The simulated model of a run; -1: none. Models are simulated with our default kernels: runs of other programs and of
- * chosen variants have none. */
+ * the multi-kernel baseline have none. */
 static int model_of(const mba_whatif *w, const mba_analysis *a)
 {
-    const char *command = mba_env_find(a, "run.command");
-    if (mba_run_is_foreign(a) || (command && strstr(command, "--op"))) return -1;
+    if (mba_run_is_foreign(a) || mba_matrix_column_of(a) == MBA_COLUMN_BASELINE) return -1;
     for (int m = 0; m < w->nmodels; m++)
         if (!strcmp(w->model[m].name, a->workload)) return m;
     return -1;
