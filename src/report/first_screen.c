@@ -23,11 +23,24 @@ static mba_word two_digits(double v)
 
 static bool is_counted(const mba_run *run) { return run->a->ncounters > 0 && run->a->busy_s > 0 && run->a->sms > 0; }
 
-static int counted_runs(const mba_stores *r)
+/* The runs of the cards: those with sections of their own, and those that stand for a column of the matrix. */
+typedef struct runs {
+    const mba_run *run[MBA_RUNS_MAX];
+    const char    *label[MBA_RUNS_MAX];
+    int            n;
+} runs;
+
+static runs runs_of(const mba_stores *r, const mba_matrix *m)
 {
-    int n = 0;
-    for (int i = 0; i < r->shown; i++) n += is_counted(&r->run[i]);
-    return n;
+    runs all = { .n = 0 };
+    for (int i = 0; i < r->n; i++) {
+        bool column = false;
+        for (int c = 0; m && c < MBA_COLUMNS; c++) column |= m->store[c] == r->run[i].a;
+        if (!is_counted(&r->run[i]) || (i >= r->shown && !column)) continue;
+        all.run[all.n] = &r->run[i];
+        all.label[all.n++] = mba_run_label(r, i);
+    }
+    return all;
 }
 
 static void card_open(mba_buf *b, const char *eyebrow)
@@ -42,14 +55,14 @@ static const char *const paints[MBA_STEP_LIMITS] = {
 };
 
 /* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
-static void limits_heading(mba_buf *b, const mba_stores *r)
+static void limits_heading(mba_buf *b, const runs *r)
 {
     bool any = false;
     mba_buf_put(b, "<h2>");
     for (int l = 0; l < MBA_STEP_LIMITS; l++) {
         int of[MBA_RUNS_MAX], n = 0;
-        for (int i = 0; i < r->shown; i++)
-            if (is_counted(&r->run[i]) && (int)mba_step_limits_of(r->run[i].a, MBA_BUSY_PCT).most == l) of[n++] = i;
+        for (int i = 0; i < r->n; i++)
+            if ((int)mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).most == l) of[n++] = i;
         if (!n) continue;
         const char *name = mba_step_limit_name((mba_step_limit)l);
         const bool  lower = name[0] >= 'a' && name[0] <= 'z';
@@ -58,7 +71,7 @@ static void limits_heading(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, l == MBA_STEP_PRODUCTS ? " limit " : " limits ");
         for (int k = 0; k < n; k++) {
             mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
-            mba_buf_html(b, mba_run_label(r, of[k]));
+            mba_buf_html(b, r->label[of[k]]);
         }
         any = true;
     }
@@ -77,7 +90,7 @@ static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
     mba_buf_put(b, "\">");
     for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         if (!(l.share[k] >= 0.005)) continue;
-        mba_buf_add(b, "<i class=\"%s\" data-v=\"%s\" style=\"--w:%.1f\">", paints[k], mba_exact(100 * l.share[k]).s,
+        mba_buf_add(b, "<i class=\"%s\" data-x=\"%s\" style=\"--w:%.1f\">", paints[k], mba_exact(100 * l.share[k]).s,
                     100 * l.share[k]);
         if (l.share[k] >= 0.07) mba_buf_add(b, "%.0f", 100 * l.share[k]);
         mba_buf_put(b, "</i>");
@@ -85,20 +98,18 @@ static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
     mba_buf_put(b, "</div></div>");
 }
 
-static void limits_card(mba_buf *b, const mba_stores *r)
+static void limits_card(mba_buf *b, const runs *r)
 {
     card_open(b, "What limits each run");
     limits_heading(b, r);
     mba_buf_put(b, "<ul class=\"legend\">");
     for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         bool seen = false;
-        for (int i = 0; i < r->shown; i++)
-            seen |= is_counted(&r->run[i]) && mba_step_limits_of(r->run[i].a, MBA_BUSY_PCT).share[k] >= 0.005;
+        for (int i = 0; i < r->n; i++) seen |= mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).share[k] >= 0.005;
         if (seen) mba_buf_add(b, "<li><i class=\"%s\"></i>%s</li>", paints[k], mba_step_limit_name((mba_step_limit)k));
     }
     mba_buf_put(b, "</ul><div class=\"lrs\">");
-    for (int i = 0; i < r->shown; i++)
-        if (is_counted(&r->run[i])) limits_bar(b, &r->run[i], mba_run_label(r, i));
+    for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
     mba_buf_add(
         b,
         "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on; below that "
@@ -119,7 +130,7 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     mba_buf_html(b, label);
     mba_buf_put(b, "</b> <code>");
     mba_buf_html(b, mba_short(d.kernel->row->name, 40).s);
-    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-v=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
+    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
                 mba_exact(100 * d.part).s, two_digits(100 * d.part).s, 1 / (1 - d.part));
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
@@ -131,7 +142,7 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     mba_buf_put(b, "</p></li>");
 }
 
-static void fix_card(mba_buf *b, const mba_stores *r)
+static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
 {
     const mba_gain most = mba_most_to_gain(r);
     card_open(b, "The kernel to fix");
@@ -141,8 +152,7 @@ static void fix_card(mba_buf *b, const mba_stores *r)
     mba_buf_html(b, most.kernel ? most.run->label : "these runs");
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
                 two_digits(100 * most.part).s);
-    for (int i = 0; i < r->shown; i++)
-        if (is_counted(&r->run[i])) fix_row(b, &r->run[i], mba_run_label(r, i), &r->run[i] == most.run);
+    for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
     mba_buf_put(b, "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and the most that a fix "
                    "can give. The cards of all kernels rank what to try. <a href=\"#explorer\">Kernels</a></p></div>");
 }
@@ -178,7 +188,7 @@ static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label)
     if (low > FINDING) mba_buf_add(b, "twice the %s", w->curve[best.axis].name);
     else if (high < clock) mba_buf_put(b, "only the clock: latency");
     else mba_buf_add(b, "unclear: twice the %s", w->curve[best.axis].name);
-    mba_buf_add(b, "</div><div class=\"fn\"><b data-v=\"%s\">%.2f ×</b><small>%.2f to %.2f</small></div>",
+    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%.2f ×</b><small>%.2f to %.2f</small></div>",
                 mba_exact(best.gain).s, best.gain, low, high);
     if (!isnan(clock)) mba_buf_add(b, "<p>Twice the clock: %.2f ×.</p>", clock);
     mba_buf_put(b, "</li>");
@@ -208,12 +218,13 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
                 w->machine, w->low, w->high);
 }
 
-void mba_part_cards(mba_buf *b, const mba_stores *r)
+void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m)
 {
-    if (!counted_runs(r)) return;
+    const runs all = runs_of(r, m);
+    if (!all.n) return;
     mba_buf_put(b, "<div class=\"fcards\">");
-    limits_card(b, r);
-    fix_card(b, r);
+    limits_card(b, &all);
+    fix_card(b, r, &all);
     if (r->whatif && r->whatif->nmodels) hardware_card(b, r);
     mba_buf_put(b, "</div>");
 }

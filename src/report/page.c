@@ -282,8 +282,9 @@ static void head(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
     mba_part_title(b, r);
     if (m) mba_part_verdicts(c, m);
-    else answers(c, r);
-    mba_part_cards(b, r);
+    mba_part_lead(b, r);
+    if (!m) answers(c, r);
+    mba_part_cards(b, r, m);
     mba_part_overview(c, r);
     banner(b, r);
     doubts(b, r);

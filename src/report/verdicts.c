@@ -102,11 +102,11 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     for (int k = 0; k < MBA_COLUMNS && !any; k++)
         if (m->cell[i][k].id) any = &m->cell[i][k];
     if (!any) return;
-    mba_buf_add(b, "<tr><th scope=\"row\"><b>%s</b><span>", any->id);
+    mba_buf_add(b, "<tr><th scope=\"row\"><div><b>%s</b><span>", any->id);
     mba_buf_html(b, any->claim);
     mba_buf_put(b, "<small>");
     mba_buf_html(b, any->unit);
-    mba_buf_put(b, "</small></span></th>");
+    mba_buf_put(b, "</small></span></div></th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
         if (m->store[k]) cell(c, &m->cell[i][k], mba_matrix_column_name((mba_matrix_column)k));
     const char *verdict = mba_verdict_name(m->suite[i]);
