@@ -18,6 +18,7 @@
 #include "scope/doubts.h"
 #include "study/step_breakdown.h"
 #include "study/validation.h"
+#include "study/verdict_matrix.h"
 
 enum { MAIN_PARTS = 5 }; /* shown on a page if no store is a workload's main one */
 typedef struct ending {
@@ -196,30 +197,33 @@ static void gain_line(FILE *f, const mba_stores *r)
             mba_floor_words(most.kernel->bound));
 }
 
-static void claims_line(FILE *f, const mba_stores *r)
+/* The verdicts over all stores, which is what "up to" and "all workloads" are about. */
+static mba_status claims_line(FILE *f, const mba_stores *r)
 {
-    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED,
-                                                     MBA_NUMBER,     MBA_OPEN,    MBA_NOT_APPLICABLE };
-    const mba_run           *run = &r->run[0];
-    mba_claim                claim[MBA_CLAIMS];
-    for (int i = 0; i < r->shown; i++)
-        if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
-    mba_claims_judge(run->a, claim);
-    if (strncmp(run->a->device, "cuda", 4)) {
+    static const mba_verdict order[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
+    mba_analysis            *a[1 + MBA_BESIDE_MAX];
+    mba_matrix              *m;
+    int                      n = 0;
+    for (int i = 0; i < r->n && n < 1 + MBA_BESIDE_MAX; i++) a[n++] = r->run[i].a;
+    mba_assert(n > 0);
+    if (strncmp(a[0]->device, "cuda", 4)) {
         fputs("claims of the study: open, because they are about GPUs; mambascope suite --device cuda judges them\n",
               f);
-        return;
+        return MBA_OK;
     }
-    fprintf(f, "claims of the study, by %s:", name_of(run));
-    for (int v = 0, any = 0; v < MBA_VERDICTS; v++) {
-        int n = 0;
+    MBA_TRY(mba_matrix_create(&m, a, n));
+    fprintf(f, "claims of the study, over %d stores:", n);
+    for (size_t v = 0, any = 0; v < sizeof order / sizeof *order; v++) {
+        int found = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) {
-            if (claim[i].verdict != order[v]) continue;
-            if (!n++) fprintf(f, "%s %s", any++ ? ";" : "", mba_verdict_name(order[v]));
-            fprintf(f, " %s", claim[i].id);
+            if (m->suite[i] != order[v]) continue;
+            if (!found++) fprintf(f, "%s %s", any++ ? ";" : "", mba_verdict_name(order[v]));
+            fprintf(f, " F%d", i + 1);
         }
     }
     fputs("\n", f);
+    mba_matrix_destroy(m);
+    return MBA_OK;
 }
 
 static void training_line(FILE *f, const mba_stores *r)
