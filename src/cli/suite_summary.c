@@ -250,15 +250,16 @@ static void help_line(FILE *f, const mba_whatif *w)
     fputs("\n", f);
 }
 
-static void print_summary(FILE *f, const mba_stores *r, const char *out)
+static mba_status print_summary(FILE *f, const mba_stores *r, const char *out)
 {
     fputs("\n", f);
     for (int i = 0; i < r->shown; i++) workload_line(f, &r->run[i]);
     gain_line(f, r);
-    claims_line(f, r);
+    MBA_TRY(claims_line(f, r));
     training_line(f, r);
     if (r->whatif) help_line(f, r->whatif);
     mba_say(f, "report: %s/report.html; its numbers: %s/summary.json\n", out, out);
+    return MBA_OK;
 }
 
 /* ---- where no GPU was measured: the full-size workloads on simulated ones ---- */
@@ -333,8 +334,7 @@ static mba_status print_all(const ending *e, const char *out, bool json, bool si
 {
     MBA_TRY(json ? print_json(e) : print_tables(e));
     if (simulate && !json) MBA_TRY(print_simulated());
-    print_summary(json ? stderr : stdout, &e->r, out);
-    return MBA_OK;
+    return print_summary(json ? stderr : stdout, &e->r, out);
 }
 
 /* Writes the files first: the reader of a pipe may close it after a line. */
