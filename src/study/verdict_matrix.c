@@ -169,8 +169,10 @@ static void say_kernels(char *text, size_t room, int claim, const row_sum *s)
     const int holds = s->of[MBA_REPRODUCED], n = s->n;
     switch (claim) {
     case 6:
-        mba__say(text, room, "%s %% of mixed kernels' time, by which of four rules counts%s", range_of_all(s).s,
-                 s->of[MBA_REFUTED] == n ? "; by none 85 %" : "");
+        mba__say(text, room, "%s %% of mixed kernels' time%s", range_of_all(s).s,
+                 holds == n                ? ", by every rule"
+                 : s->of[MBA_REFUTED] == n ? ", 85 % by no rule"
+                                           : ": the counting rule decides");
         break;
     case 7: mba__say(text, room, "L1 hit rate %s %%; below 5 %% in %d of %d", range_of(s, 0).s, holds, n); break;
     case 8:

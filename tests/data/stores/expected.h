@@ -16,7 +16,7 @@ static const struct {
     { "peer_mamba1", 226.8872, 23.467, 62.162, 424.71, 330.17, NAN },
 };
 
-/* o open, r reproduced, x refuted, d depends, n not applicable: F1 .. F11 of a store with others beside it. */
+/* o open, r reproduced, x refuted, d depends, n not applicable: F1 .. F11. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
     { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrxdordrrrd" },
     { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxdroddxrxx" },
