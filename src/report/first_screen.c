@@ -57,6 +57,7 @@ static const char *const paints[MBA_STEP_LIMITS] = {
 /* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
 static void limits_heading(mba_buf *b, const runs *r)
 {
+    mba_assert(r->n > 0 && r->n <= MBA_RUNS_MAX);
     bool any = false;
     mba_buf_put(b, "<h2>");
     for (int l = 0; l < MBA_STEP_LIMITS; l++) {

@@ -14,6 +14,7 @@ mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r)
     mba_analysis *store[MBA_RUNS_MAX];
     int           columns = 0;
     *out = NULL;
+    mba_assert(r->n >= 1 && r->n <= MBA_RUNS_MAX);
     for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
     MBA_TRY(mba_matrix_create(out, store, r->n));
     for (int c = 0; c < MBA_COLUMNS; c++) columns += (*out)->store[c] != NULL;
@@ -27,6 +28,7 @@ mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r)
 
 static double number_of(const mba_matrix *m, int claim, mba_matrix_column c)
 {
+    mba_assert(claim >= 0 && claim < MBA_CLAIMS && c < MBA_COLUMNS);
     return m->store[c] ? m->cell[claim][c].number[0] : NAN;
 }
 
