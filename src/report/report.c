@@ -11,6 +11,7 @@
 #include "core/nearest.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
+#include "study/verdict_matrix.h"
 
 /* ---- stores ---- */
 
@@ -301,6 +302,27 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     mba_buf_put(b, "]}");
 }
 
+/* The claims over all runs: verdict, and why. */
+static void summary_of_claims(mba_buf *b, const mba_stores *r)
+{
+    mba_analysis *a[1 + MBA_BESIDE_MAX];
+    mba_matrix   *m;
+    int           n = 0;
+    for (int i = 0; i < r->n && n < 1 + MBA_BESIDE_MAX; i++) a[n++] = r->run[i].a;
+    const mba_status st = n ? mba_matrix_create(&m, a, n) : MBA_OK;
+    mba_buf_fail(b, st);
+    if (st != MBA_OK || !n) return;
+    mba_buf_put(b, ",\n \"claims\": [");
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        mba_buf_add(b, "%s{\"id\": \"F%d\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n  " : "\n  ", i + 1,
+                    mba_verdict_name(m->suite[i]));
+        mba_buf_json(b, m->sentence[i]);
+        mba_buf_put(b, "}");
+    }
+    mba_buf_put(b, "]");
+    mba_matrix_destroy(m);
+}
+
 mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
 {
     mba_buf_put(out, "{\"runs\": [");
@@ -314,6 +336,8 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);
     }
-    mba_buf_put(out, "\n]}\n");
+    mba_buf_put(out, "\n]");
+    summary_of_claims(out, r);
+    mba_buf_put(out, "}\n");
     return mba_buf_status(out, "the summary");
 }
