@@ -44,7 +44,7 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
     says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "error: not measured for these kernels");
 }
 
-/* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
+/* No constant was fitted to the peers' kernels; bench/results/simulated/peers.csv has what this prints. */
 static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 {
     mba_profiled_set *d;

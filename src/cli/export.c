@@ -160,8 +160,7 @@ mba_status mba_command_export(int argc, char **argv)
         { "--tensorboard", MBA_OPT_TEXT, &tensorboard, "FOLDER",
           "training runs: write losses, scores, norm, rate and speed as TensorBoard events; takes several runs", 0, 0 },
         { "--check", MBA_OPT_FLAG, &check, NULL, "check the file for damage", 0, 0 },
-        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file",
-          0, 0 },
+        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns, units and meanings; needs no file", 0, 0 },
         { 0 },
     };
     const mba_usage usage = {

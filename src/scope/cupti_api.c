@@ -77,7 +77,7 @@ mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call)
 {
     const char *text = NULL,
                *fix = "`mambascope doctor` shows what is missing; without counters leave --metric-sets out";
-    char room[160];
+    char room[200];
     c->cuptiGetResultString(r, &text);
     if (r == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)
         fix = "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
