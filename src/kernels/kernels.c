@@ -251,6 +251,7 @@ static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
 static void place_saved(mba_kernels_plan *p)
 {
     const mba_node *f = p->node[FORWARD], *b = p->node[BACKWARD];
+    mba_assert(f); // b may be NULL: forward alone
     for (int k = 0; k < MBA_OUT_MAX; k++) {
         if (!f->out[k] || p->out[FORWARD][k].from != NOWHERE) continue;
         const bool  left = p->program->layout.first[f->out[k]->st->id] < 0; // this variant does not write it

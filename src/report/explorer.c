@@ -175,7 +175,7 @@ static int number_of_stall(records *r, const mba_stall *s)
         if (!strcmp(r->stall[i], name)) return i;
     mba_assert(r->nstalls <= NAMES_MAX);
     if (r->nstalls == NAMES_MAX) return -1; // a hostile file
-    strcpy(r->stall[r->nstalls], name);
+    snprintf(r->stall[r->nstalls], sizeof name, "%s", name);
     return r->nstalls++;
 }
 

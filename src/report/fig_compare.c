@@ -92,7 +92,7 @@ static double counted_gb_s(const mba_analysis *a)
 
 static double aspect(const mba_analysis *a, int i)
 {
-    mba_assert(i >= 0 && i < ASPECTS);
+    mba_assert(a && i >= 0 && i < ASPECTS);
     const ssm_sums t = ssm_of(a);
     switch (i) {
     case 0: return 1e6 * a->plain_s / a->units;

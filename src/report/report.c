@@ -3,12 +3,14 @@
  * builds the page. */
 #include "report/report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
 #include "core/nearest.h"
+#include "core/scan.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
 #include "study/verdict_matrix.h"
@@ -31,9 +33,12 @@ static void name_layers(mba_run *run)
     static const char word[] = " --layers ";
     const char       *command = mba_run_is_foreign(run->a) ? mba_env_find(run->a, "run.command") : NULL;
     const char       *at = command ? strstr(command, word) : NULL;
-    const int         layers = at ? atoi(at + sizeof word - 1) : 0;
     const size_t      n = strlen(run->label);
-    if (layers > 0) snprintf(run->label + n, sizeof run->label - n, ", %d layers", layers);
+    int64_t           layers;
+    if (!at) return;
+    at += sizeof word - 1;
+    if (mba_scan_int(&at, &layers) && layers > 0)
+        snprintf(run->label + n, sizeof run->label - n, ", %" PRId64 " layers", layers);
 }
 
 /* Labels a run by its workload, else by its file; by both if another run has the same workload. Runs that are shown

@@ -342,7 +342,7 @@ static bool has_speed(const mba_trainings *r) { return any_of(r, MBA_OF_SPEED); 
 
 static void speed_heading(mba_buf *b, const mba_trainings *r)
 {
-    double v[MBA_TRAININGS_MAX];
+    double v[MBA_TRAININGS_MAX] = { 0 };
     char   unit[64];
     for (int i = 0; i < r->n; i++) v[i] = r->run[i].sum.rate;
     snprintf(unit, sizeof unit, " %s/s", r->unit);

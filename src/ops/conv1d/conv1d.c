@@ -177,9 +177,9 @@ static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d
         double fma, alu, sfu;
     } forward = { 40, 31, 8 }, backward = { 92, 92, 9 };
     const bool    bwd = n->op == &mba_op_conv1d_bwd;
-    const int64_t rows = staged ? CONV1D_ROWS_AHEAD : 1;
+    const int64_t rows = staged ? CONV1D_ROWS_AHEAD : 1, trips = k->seg / rows;
     const double  blocks = (double)(k->parts * k->across), items = (double)k->items / (double)k->parts,
-                 inner = (double)(k->seg / rows), all = blocks * items * inner,
+                 inner = (double)trips, all = blocks * items * inner,
                  each = (double)(rows * channels) / 4 * 32 * (double)busy_warps(n, k, channels);
     const char *mix = "conv1d persistent";
     mba_phase_work(l, MBA_LOOP, items, NULL);

@@ -64,8 +64,9 @@ static mba_cost gated_rmsnorm_cost(const mba_node *n)
 
 static double gated_rmsnorm_terms(const mba_node *n, int out)
 {
+    const int64_t group = mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups;
     (void)out;
-    return (double)(mba_cols(n->in[Y]) / ((const gated_rmsnorm_attr *)n->attr)->groups);
+    return (double)group;
 }
 
 static double gated_rmsnorm_bwd_terms(const mba_node *n, int out)

@@ -47,7 +47,7 @@ static void rotary_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 static mba_cost rotary_cost(const mba_node *n)
 {
     const rotary_attr *a = n->attr;
-    const double       turning = (double)(mba_elems(n->in[X]) / mba_cols(n->in[X]) * a->dims);
+    const double       turning = (double)(mba_rows(n->in[X]) * a->dims);
     mba_cost           c = mba_cost_io(n);
     c.vector_flops = 3 * turning;
     c.special_ops = (double)(n->in[X]->type.dim[1] * a->dims);

@@ -83,7 +83,10 @@ static void segment_pool_build(mba_graph *g, const mba_case *c)
     mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1));
     mba_tensor   *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);
     double       *p = mba_arena_new(g->arena, double, G + 1);
-    for (int64_t s = 0; s < G; s++) p[s + 1] = s % 3 == 1 ? p[s] : (double)((s + 1) * (N - 1) / G);
+    for (int64_t s = 0; s < G; s++) {
+        const int64_t end = (s + 1) * (N - 1) / G;
+        p[s + 1] = s % 3 == 1 ? p[s] : (double)end;
+    }
     mba_example(g, ptr, p);
     if (!c->dim[4]) {
         mba_segment_pool(g, x, ptr, (mba_pool)c->dim[3]);
