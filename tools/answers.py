@@ -30,7 +30,7 @@ def require(true, what):
 def cells(claim, metric):
     """{column of the matrix of claims: value}; column "suite" is the whole set."""
     return {r["variant"]: r["value"] for r in rows_of(CLAIMS)
-            if r["what"] == "matrix" and r["shape"].startswith(claim + " ") and r["metric"] == metric}
+            if r["what"] == "matrix" and r["shape"] == claim and r["metric"] == metric}
 
 
 def what_takes_the_time():
@@ -38,9 +38,9 @@ def what_takes_the_time():
     columns = [v for c, v in largest.items() if c != "suite"]
     require(float(ssm["mamba_ssm"]) > float(gemm["mamba_ssm"]) and float(ssm["fused"]) < float(gemm["fused"]),
             "kernels decide whether SSM or GEMM takes more time")
-    return (f"It depends on the kernels: SSM {ssm['mamba_ssm']} % and GEMM {gemm['mamba_ssm']} % of a Mamba-2 step with "
-            f"mamba_ssm, {ssm['fused']} % and {gemm['fused']} % with our fused kernels. GEMM is the largest class in "
-            f"{columns.count('reproduced')} of {len(columns)} runs.")
+    return (f"It depends on the kernels: SSM {ssm['mamba_ssm']} % and GEMM {gemm['mamba_ssm']} % of a Mamba-2 step "
+            f"with mamba_ssm, {ssm['fused']} % and {gemm['fused']} % with our fused kernels. GEMM is the largest class "
+            f"in {columns.count('reproduced')} of {len(columns)} runs.")
 
 
 def ladder(metric, unit=None):

@@ -50,10 +50,10 @@ def watching(names):
 def matrix(paths):
     """A line per claim and column of the stores, and one for the whole set: column "suite", whose text says why."""
     first, *others = paths
-    print("| claim | column | number | verdict | text | sensitivity |\n" + "|---" * 6 + "|")
+    print("| id | column | of what | claim | number | verdict | text | sensitivity |\n" + "|---" * 8 + "|")
     for r in shown(first, ["matrix"], ",".join(others))["matrix"]:
-        cells = [r["cell"], r["verdict"], r["measured"], r["sensitivity"]]
-        print(f"| {r['id']} {r['claim']} | {r['column']} | " + " | ".join(c if c and c != "-" else "" for c in cells)
+        cells = [r["unit"], r["claim"], r["cell"], r["verdict"], r["measured"], r["sensitivity"]]
+        print(f"| {r['id']} | {r['column']} | " + " | ".join(c if c and c != "-" else "" for c in cells)
               + " |")
 
 
