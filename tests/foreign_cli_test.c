@@ -76,6 +76,18 @@ static void a_program_that_ends_well_is_stored(void **state)
     shows("kernels", "gemm_of_theirs");
 }
 
+/* The user's rules name a kernel of ours as an earlier release did: it still gets its operator, with a note. */
+static void rules_with_an_earlier_kernel_name_still_match(void **state)
+{
+    (void)state;
+    put(scratch("mine.rules"), "*norm_fwd_team* my_norm norm\n");
+    says(in_scratch("sed s/gemm_of_theirs/_Z14norm_fwd_groupPf/ cuda.sh >ours.sh; ./mambascope profile --out run.db "
+                    "--metric-sets '' --rules mine.rules -- sh ours.sh well"),
+         0,
+         "note: rules 'mine.rules', line 1: kernel norm_fwd_team is now called norm_fwd_group; the rule matches both");
+    shows("kernels --csv", "norm_fwd_group,norm,"); // the class of the rule
+}
+
 /* No loop and no SSM: no step is spoken of, and nothing is judged that is not there. */
 static void a_program_without_a_loop_is_called_a_whole(void **state)
 {
@@ -157,6 +169,7 @@ static void a_build_without_cupti_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_program_that_ends_well_is_stored),
+                                        cmocka_unit_test(rules_with_an_earlier_kernel_name_still_match),
                                         cmocka_unit_test(a_program_without_a_loop_is_called_a_whole),
                                         cmocka_unit_test(its_exit_code_is_passed_on),
                                         cmocka_unit_test(a_signal_is_passed_on_as_a_shell_does),

@@ -258,7 +258,7 @@ static void blocks_that_stay_start_once(void **state)
     const double not = of(json_array_get(rows, 0), "step_ms"), stay = of(json_array_get(rows, 1), "step_ms");
     assert_true(stay > 0 && stay < not );
     json_decref(j);
-    says(run("sweep " SHORT " --axis persistent=2"), 2, "persistent=2\n  why: it is a switch");
+    says(run("sweep " SHORT " --axis persistent=2"), 2, "persistent=2 cannot be used\n  why: it is a switch");
 }
 
 /* `--serialize` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */

@@ -72,7 +72,7 @@ static mba_status bench_ceilings(const bench_options *o)
 
 /* ---- above 100 % of floor ---- */
 
-static bool any_above; /* some row is: a line under the table says why */
+static bool any_above; /* some row is above 100 %: a line under the table says why */
 
 static double percent_of_floor(double floor_s, double s)
 {
@@ -133,7 +133,7 @@ static bool keeps(const mba_graph *g, const mba_op *op)
     return any;
 }
 
-/* Times both directions. *again: the forward pass alone does less, so that it is worth timing too. */
+/* Times both directions. *again: the forward pass alone does less, so that it is timed too. */
 static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op,
                              const mba_case *size, const bench_options *bo, bool alone, bool *again)
 {

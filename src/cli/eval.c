@@ -105,7 +105,7 @@ static mba_status print_json(const eval_cli *c)
     for (int i = 0; i < c->data.n && c->data.n > 1; i++) {
         json_t *list = json_object_get(j, "data"), *row = json_of(&c->each[i]);
         if (!list) json_object_set_new(j, "data", list = json_array());
-        if (json_object_set_new(row, "data", json_string(c->data.word[i]))) // no UTF-8
+        if (json_object_set_new(row, "data", json_string(c->data.word[i]))) // not UTF-8
             json_object_set_new(row, "data", json_string(mba_quote(c->data.word[i]).text));
         json_object_del(row, "task");
         json_object_del(row, "parameters");

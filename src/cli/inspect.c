@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect.c -- see inspect.h: what kind of data a path names. */
+/* inspect.c -- see inspect.h: recognises what kind of data a path names. */
 #include "cli/inspect.h"
 
 #include <string.h>

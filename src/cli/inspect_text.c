@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_text.c -- plain text, JSON lines, tokenizers and edge lists, as inspect.h shows them. */
+/* inspect_text.c -- reports on plain text, JSON lines, tokenizers and edge lists; see inspect.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-/* Plain or compressed; what is inside the packing is told beside it. */
+/* Opens a text, compressed or not, and reports its format and its compression. */
 static mba_status open_text(mba_reader **out, mba_report *r, const char *format, const char *about)
 {
     MBA_TRY(mba_reader_open(out, r->path, MBA_READER_MOST));
@@ -119,7 +119,7 @@ mba_status mba__inspect_json_lines(mba_report *r, const mba_map *m)
     return st == MBA_OK ? st : mba_where(st, "'%s'", r->path);
 }
 
-/* Damaged JSON lines come here too: the parser says where it stopped. */
+/* Damaged JSON lines arrive here, too: the error of the parser says where it stopped. */
 mba_status mba__inspect_json(mba_report *r, const mba_map *m)
 {
     json_t *o = NULL;

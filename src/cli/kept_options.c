@@ -16,7 +16,7 @@ static unsigned mark_of(const mba_option *o)
     return mark;
 }
 
-/* A number outside of its option's range stands for "not set", as does no text. */
+/* The value of an option; null: not set. A number outside of its option's range, or no text, means "not set". */
 static json_t *value_of(const mba_option *o)
 {
     switch ((mba_opt)(o->kind & MBA_OPT_KINDS)) {

@@ -13,11 +13,11 @@
 
 #include "cli/options.h"
 
-/* The values that the table points at; the caller calls json_decref. `before`: the options of the resumed run, or NULL;
- * from them come options that are only noted and not given again. */
+/* Makes an object of the values that the table points at; the caller calls json_decref. `before`: the options of the
+ * resumed run, or NULL. It supplies options that are only noted (MBA_RUN_NOTED) and not given again. */
 MBA_MUST mba_status mba_kept_options_write(json_t **out, const mba_option *table, const json_t *before);
 
-/* Options that are not in argv get their values from `last`. If a value differs from that of `checkpoint`, the table
+/* Gives options that are not in argv their values from `last`. If a value differs from that of `checkpoint`, the table
  * decides: MBA_E_ARG, or a line "--lr 0.001 -> 0.0005" in the list `changes`. Texts belong to `last`. */
 MBA_MUST mba_status mba_kept_options_resume(const mba_usage *u, int argc, char **argv, const json_t *last,
                                             const json_t *checkpoint, json_t *changes);

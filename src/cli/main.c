@@ -76,7 +76,7 @@ static void keep_descriptors(void)
     if (fd >= 0) close(fd);
 }
 
-/* Keys of machine files and variants by their old names are taken for one release: the user learns the new ones. */
+/* Tells the user the new names of machine keys and variants: their old names are accepted for one release. */
 static void note_renamed(void)
 {
     char text[512];

@@ -196,8 +196,8 @@ static mba_status set_value(const mba_option *o, const char *text)
     return MBA_OK;
 }
 
-/* Who gives two lists K=V,.. means both, but the second would replace the first. Of other options the last one
- * counts. */
+/* Whether this is a second list K=V,.. of an option. The user means both, but the second would replace the first. For
+ * other options the last one counts. */
 static bool is_second_list(const mba_option *o, int i, char **argv)
 {
     const size_t n = strlen(o->name), v = o->value ? strlen(o->value) : 0;
@@ -233,7 +233,7 @@ static mba_status take_word(const mba_usage *u, mba_operands *words, const char 
                     u->command);
 }
 
-/* Tells of a former spelling, once. */
+/* Prints a note about a former spelling, once. */
 static void tell_alias(const mba_option *o, int i, char **argv, size_t n)
 {
     if (strlen(o->name) == n && !strncmp(o->name, argv[i], n)) return;

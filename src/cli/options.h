@@ -51,8 +51,8 @@ typedef struct mba_option {
 } mba_option;
 
 /* Rows of a table that are not options themselves. An alias accepts a former spelling and prints "note: --old is now
- * --new"; the help, the man page and completion leave it out. It goes after one release. A group is a heading of the
- * help: it stands above the options that follow, up to the next one. */
+ * --new"; the help, the man page and completion leave it out. An alias stays for one release. A group is a heading of
+ * the help: it stands above the options that follow, up to the next one. */
 #define MBA_OPTION_ALIAS(old, option) \
     { \
         old, MBA_OPT_ALIAS, NULL, NULL, option, 0, 0 \

@@ -58,13 +58,13 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
              note ? note : "");
     const int room = columns() - 1, spare = room - (int)(strlen(p->title) + strlen(words) + strlen(" [] ")),
               n = spare < BAR_MOST ? spare : BAR_MOST;
-    if (n >= BAR_LEAST) { // the words come first: the number says it too
+    if (n >= BAR_LEAST) { // the note matters more than the bar
         memset(bar, '.', (size_t)n + 2);
         memset(bar + 1, '#', (size_t)(part * n));
         bar[0] = '[', bar[n + 1] = ']', bar[n + 2] = ' ';
     }
     snprintf(line, sizeof line, "%s %s%s", p->title, bar, words);
-    fprintf(stderr, "\r%.*s\033[K", room, line); // a line that wraps could not be wiped
+    fprintf(stderr, "\r%.*s\033[K", room, line); // a line that wraps could not be erased
     fflush(stderr);
 }
 

@@ -97,7 +97,7 @@ static mba_status report_runs(const mba_operands *words, const wanted *want, con
     return st;
 }
 
-/* A page shows stores or runs, which have no axis in common. A folder counts as a run. */
+/* Sets *runs if the operands are training runs. A page shows stores or runs, which share no axis; a folder is a run. */
 static mba_status runs_or_stores(const mba_operands *words, bool *runs)
 {
     const char *run = NULL, *store = NULL;
@@ -147,79 +147,102 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
                      : MBA_OK;
 }
 
-mba_status mba_command_report(int argc, char **argv)
+/* ---- the command ---- */
+
+typedef struct options {
+    const char *out;
+    wanted      want;
+    int64_t     shown;
+    bool        svg, list, measured;
+} options;
+
+static mba_status parse(options *o, mba_operands *words, int argc, char **argv, bool *help)
 {
-    const char      *out = "report.html";
-    wanted           want = { 0 };
-    int64_t          shown = MBA_RUNS_MAX;
-    bool             svg = false, csv = false, list = false, study = false, measured = false, help;
-    const mba_option options[] = {
-        { "--out", MBA_OPT_TEXT, &out, "FILE.html", "page to write; - = stdout [report.html]", 0, 0 },
-        { "--figure", MBA_OPT_TEXT, &want.figure, "NAME",
+    const mba_option table[] = {
+        { "--out", MBA_OPT_TEXT, &o->out, "FILE.html", "page to write; - = stdout [report.html]", 0, 0 },
+        { "--figure", MBA_OPT_TEXT, &o->want.figure, "NAME",
           "print one figure instead of the page; figures of one store show the first", 0, 0 },
-        { "--svg", MBA_OPT_FLAG, &svg, NULL, "--figure: print it as SVG, for papers [default]", 0, 0 },
-        { "--csv", MBA_OPT_FLAG, &csv, NULL, "--figure: print its numbers as CSV", 0, 0 },
-        { "--view", MBA_OPT_TEXT, &want.view, "NAME",
+        { "--svg", MBA_OPT_FLAG, &o->svg, NULL, "--figure: print it as SVG, for papers [default]", 0, 0 },
+        { "--csv", MBA_OPT_FLAG, &o->want.csv, NULL, "--figure: print its numbers as CSV", 0, 0 },
+        { "--view", MBA_OPT_TEXT, &o->want.view, "NAME",
           "--svg: another view of it, by its name in the switch above the figure", 0, 0 },
-        { "--study", MBA_OPT_FLAG, &study, NULL, "show the numbers of the study (arXiv 2508.17679) beside ours", 0, 0 },
-        { "--main", MBA_OPT_INT, &shown, "N",
+        { "--study", MBA_OPT_FLAG, &o->want.study, NULL, "show the numbers of the study (arXiv 2508.17679) beside ours",
+          0, 0 },
+        { "--main", MBA_OPT_INT, &o->shown, "N",
           "give only the first N stores their own sections; comparisons show all [all]", 1, MBA_RUNS_MAX },
-        { "--no-simulation", MBA_OPT_FLAG, &measured, NULL,
+        { "--no-simulation", MBA_OPT_FLAG, &o->measured, NULL,
           "leave out simulated what-ifs, machines and sizes, which saves seconds", 0, 0 },
-        { "--list", MBA_OPT_FLAG, &list, NULL, "list the figures and what they show", 0, 0 },
+        { "--list", MBA_OPT_FLAG, &o->list, NULL, "list the figures and what they show", 0, 0 },
         { 0 },
     };
-    const mba_usage usage = {
-        "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
-        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels,\n"
-        "claims, method, raw data. It needs no network and no GPU. Several stores are shown\n"
-        "side by side; claims that need several stores are judged with all of them.\n"
-        "From folders of training runs (`train --out RUN`) it shows loss, gradient norm,\n"
-        "learning rate, speed, skipped steps and samples, and compares the runs.",
-        options,
-        "mambascope report base wide --out training.html\nmambascope report base --figure loss --csv > loss.csv\n"
-        "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
-        "--figure fig2 --svg > roofline.svg\n"
-        "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
-        "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
-        "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n"
-    };
-    mba_operands words = { 0 };
-    MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
-    if (help) return MBA_OK;
-    for (int i = 0; list && mba_report_figure_name(i); i++)
+    const mba_usage usage = { "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
+                              "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels,\n"
+                              "claims, method, raw data. It needs no network and no GPU. Several stores are shown\n"
+                              "side by side; claims that need several stores are judged with all of them.\n"
+                              "From folders of training runs (`train --out RUN`) it shows loss, gradient norm,\n"
+                              "learning rate, speed, skipped steps and samples, and compares the runs.",
+                              table,
+                              "mambascope report base wide --out training.html\n"
+                              "mambascope report base --figure loss --csv > loss.csv\n"
+                              "mambascope report run.db\n"
+                              "mambascope report mamba1.db mamba2.db --out both.html\n"
+                              "mambascope report run.db --figure fig2 --svg > roofline.svg\n"
+                              "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
+                              "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
+                              "mambascope report --study --main 2 mamba1.db mamba2.db mamba2-chunked.db\n" };
+    return mba_options_parse(&usage, argc, argv, words, help);
+}
+
+static mba_status list_figures(void)
+{
+    for (int i = 0; mba_report_figure_name(i); i++)
         printf("%-12s %s\n", mba_report_figure_name(i), mba_report_figure_title(i));
-    for (int i = 0; list && mba_training_figure_name(i); i++)
+    for (int i = 0; mba_training_figure_name(i); i++)
         printf("%-12s %s (training runs)\n", mba_training_figure_name(i), mba_training_figure_title(i));
-    if (list) return MBA_OK;
-    if ((svg || csv || want.view) && !want.figure)
+    return MBA_OK;
+}
+
+/* Refuses options that need a figure or exclude each other. */
+static mba_status check_figure(const options *o)
+{
+    const wanted *w = &o->want;
+    if ((o->svg || w->csv || w->view) && !w->figure)
         return mba_fail(MBA_E_ARG, "%s needs a figure\nfix: add --figure fig2; mambascope report --list names them",
-                        svg   ? "--svg"
-                        : csv ? "--csv"
-                              : "--view");
-    if (csv && (svg || want.view))
+                        o->svg   ? "--svg"
+                        : w->csv ? "--csv"
+                                 : "--view");
+    if (w->csv && (o->svg || w->view))
         return mba_fail(MBA_E_ARG, "--%s and --csv cannot be combined\nfix: leave one of them out",
-                        svg ? "svg" : "view");
-    want.csv = csv;
+                        o->svg ? "svg" : "view");
+    return MBA_OK;
+}
+
+mba_status mba_command_report(int argc, char **argv)
+{
+    options      o = { .out = "report.html", .shown = MBA_RUNS_MAX };
+    mba_operands words = { 0 };
+    bool         help, runs;
+    MBA_TRY(parse(&o, &words, argc, argv, &help));
+    if (help) return MBA_OK;
+    if (o.list) return list_figures();
+    MBA_TRY(check_figure(&o));
     if (!words.n)
         return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
-    bool runs;
     MBA_TRY(runs_or_stores(&words, &runs));
-    if (runs && (study || measured || shown < MBA_RUNS_MAX))
+    if (runs && (o.want.study || o.measured || o.shown < MBA_RUNS_MAX))
         return mba_fail(MBA_E_ARG, "--%s is for stores, but '%s' is a training run\nfix: leave it out",
-                        study      ? "study"
-                        : measured ? "no-simulation"
-                                   : "main",
+                        o.want.study ? "study"
+                        : o.measured ? "no-simulation"
+                                     : "main",
                         words.word[0]);
     mba_lock *lock = NULL;
-    if (!want.figure && !is_stdout(out)) {
-        MBA_TRY(mba_output_check(out)); // a wrong path fails before the simulations
-        MBA_TRY(mba_lock_beside(&lock, out));
+    if (!o.want.figure && !is_stdout(o.out)) {
+        MBA_TRY(mba_output_check(o.out)); // a wrong path fails before the simulations
+        MBA_TRY(mba_lock_beside(&lock, o.out));
     }
-    want.study = study;
-    want.simulation = !measured;
-    want.shown = (int)shown;
-    const mba_status st = runs ? report_runs(&words, &want, out) : report_stores(&words, &want, out);
+    o.want.simulation = !o.measured;
+    o.want.shown = (int)o.shown;
+    const mba_status st = runs ? report_runs(&words, &o.want, o.out) : report_stores(&words, &o.want, o.out);
     mba_lock_release(lock);
     return st;
 }

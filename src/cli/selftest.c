@@ -67,7 +67,7 @@ typedef struct line {
     mba_check     worst[PRECISIONS];
 } line;
 
-/* The lines of an operator and of its gradient, and the precision under way. */
+/* The rows of an operator and of its gradient, and the current precision. */
 typedef struct budget {
     const mba_op *op;
     int           precision, n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show.c -- `mambascope show FILE.db`: the tables of a store on the terminal, as CSV or as JSON. */
+/* show.c -- `mambascope show FILE.db`: prints the tables of a store as text, CSV or JSON. */
 #include <stdio.h>
 #include <string.h>
 

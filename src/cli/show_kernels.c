@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_kernels.c -- tables with one row per kernel, longest time per step first. */
+/* show_kernels.c -- tables with one row per kernel; the kernel with the longest time per step comes first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void name(mba_table *t, const mba_kernel_view *k, bool full)
     mba_table_cut(t, text, full ? SIZE_MAX : NAME_OF_TEXT);
 }
 
-/* Every table here: kernels that are wanted, a row each, the name first. */
+/* Fills a table: one row per wanted kernel, the name first. */
 typedef void row_fn(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full);
 
 static mba_status fill(mba_table *t, const mba_analysis *a, bool full, want_fn *want, row_fn *row)

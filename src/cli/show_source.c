@@ -7,7 +7,7 @@
 
 enum { ROWS_OF_TEXT = 32, REASONS_MAX = 64 };
 
-/* A line of source: how often its instructions ran, and what warps waited for there. */
+/* A line of source: how often its instructions ran, and why warps stalled there. */
 typedef struct source_line {
     int64_t     kernel, line, nreasons;
     const char *file, *reason[REASONS_MAX];

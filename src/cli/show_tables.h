@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_tables.h -- the tables of `show`, each from an analysis. */
+/* show_tables.h -- the tables of `show`. Each is filled from an analysis of a store. */
 #ifndef MBA_SHOW_TABLES_H
 #define MBA_SHOW_TABLES_H
 

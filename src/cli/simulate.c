@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulate.c -- `mambascope simulate`: a training step on a machine that need not be here. */
+/* simulate.c -- `mambascope simulate`: simulates a training step on a machine that need not be here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static void kernel_row(mba_table *t, const mba_sim_launch *x, const mba_node *n,
     mba_table_text(t, "%s", shape);
 }
 
-/* Every different launch by itself, L2 empty: to look at a kernel, and for what a store calls settled bytes. */
+/* Simulates every distinct launch alone, with an empty L2: for a look at one kernel, and for comparison with the
+ * cold-L2 bytes of a store. */
 static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *sim)
 {
     const mba_program *p = r->session.program;
@@ -120,7 +121,7 @@ static mba_status fill_kernels(mba_table *t, const mba_simulated *r, mba_sim *si
 static mba_status print_json(const options *o, const mba_simulated *r, const mba_table *t, const mba_step_operators *b)
 {
     fputs("{\"simulated\": true, \"machine\": ", stdout);
-    MBA_TRY(mba_table_json_text(stdout, r->gpu.name)); // of a file: any name
+    MBA_TRY(mba_table_json_text(stdout, r->gpu.name)); // a machine file may have any name
     fputs(", \"set\": ", stdout);
     MBA_TRY(mba_table_json_text(stdout, o->w.changes ? o->w.changes : ""));
     printf(", \"grade\": \"%c\", \"model\": \"%s\", \"batch\": \"%s\", \"commit\": \"%s\",\n"
@@ -208,7 +209,7 @@ static mba_status run(const options *o)
     return st;
 }
 
-/* What would not be looked at is refused: kernels of a store or a table are as they were counted. */
+/* Refuses options without effect: kernels of a store or a table are simulated as they were profiled. */
 static mba_status check_options(const options *o)
 {
     const mba_batch_shape    none = { 0 };
@@ -249,16 +250,20 @@ mba_status mba_command_simulate(int argc, char **argv)
     options          o = { .w = { .machine = "h200" } };
     bool             help;
     const mba_option table[] = {
-        MBA_WORKLOAD_OPTIONS(&o.w),
-        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
-        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL,
-          "print every distinct kernel launch separately, with an empty L2", 0, 0 },
+        MBA_WORKLOAD_OPTIONS(&o.w, "mamba2-130m"),
+
+        MBA_OPTION_GROUP("Kernels of another source, instead of a model"),
         { "--store", MBA_OPT_TEXT, &o.store, "FILE.db",
           "simulate the kernels of a store, of any program, from their counters", 0, 0 },
         { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
           "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "simulate kernels from a table of counters (src/sim/signature.h)", 0, 0 },
+
+        MBA_OPTION_GROUP("Simulation and output"),
+        { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL,
+          "print every distinct kernel launch separately, with an empty L2", 0, 0 },
         { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
           "print how the uncertainty of the machine's numbers changes the step", 0, 0 },
         MBA_OPTION_ALIAS("--spread", "--uncertainty"),
@@ -266,18 +271,18 @@ mba_status mba_command_simulate(int argc, char **argv)
           0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print CSV", 0, 0 },
+        MBA_WORKLOAD_THREADS(&o.w),
         { 0 },
     };
-    const mba_usage usage = {
-        "simulate", "[options]",
-        "Predicts a training step on a GPU that need not be here, from its launch plans:\ntime, DRAM traffic "
-        "and pipe utilisation. `mambascope validate` prints the errors of\nsuch predictions.",
-        table,
-        "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
-        "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\nmambascope simulate --machine "
-        "b200 --keys\n"
-        "mambascope simulate --machine h100 --store peer.db\n"
-    };
+    const mba_usage usage = { "simulate", "[options]",
+                              "Predicts a training step on a GPU that need not be here, from its launch plans:\n"
+                              "time, DRAM traffic and pipe utilisation. `mambascope validate` prints the errors of\n"
+                              "such predictions.",
+                              table,
+                              "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
+                              "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\n"
+                              "mambascope simulate --machine b200 --keys\n"
+                              "mambascope simulate --machine h100 --store peer.db\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if ((o.store != NULL) + (o.signatures != NULL) + (o.counted != NULL) > 1)

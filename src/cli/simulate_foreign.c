@@ -53,7 +53,7 @@ static mba_status signature_rows(mba_table *t, int *n, const char *path, const m
     return st;
 }
 
-/* ---- kernels by their counts, with bands ---- */
+/* ---- kernels from their counters, with bands ---- */
 
 #define BAND_COLUMNS \
     { "at_least_us", "at least, us", "%.1f" }, { "at_most_us", "at most", "%.1f" }
@@ -77,7 +77,7 @@ static mba_status counted_row(mba_table *t, mba_profile_sum *s, const mba_profil
     return MBA_OK;
 }
 
-/* As of a store, those of which too little was counted are left out and told. */
+/* Leaves out kernels that lack counters and reports them, as for a store. */
 static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba_gpu *m)
 {
     mba_profiled_set *d;
@@ -107,7 +107,7 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
     return st;
 }
 
-/* Said with every answer. Times of signatures are in no file that comes with the program. */
+/* Reports the error of such predictions with every table. No file of the program has measured times of signatures. */
 static mba_status say_how_far_off(bool counted)
 {
     mba_prediction_error *off = NULL;
@@ -181,8 +181,8 @@ static void say_store(const mba_simulate_foreign_options *o, const mba_store_ker
             sum->draws ? "; with the uncertainty of this machine's numbers" : "");
 }
 
-/* Every kernel of a store by its counts, beside its time on the GPU that it was counted on and how far a simulation of
- * that GPU is from it: the error of kernels that the simulator knows nothing else of. */
+/* Simulates every kernel of a store from its counters. Beside it stand its measured time on the GPU that was profiled,
+ * and the error of a simulation of that GPU: the error of kernels that the simulator knows by counters alone. */
 static mba_status run_store(const mba_simulate_foreign_options *o, const mba_gpu *m)
 {
     mba_store_kernels     s;

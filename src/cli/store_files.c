@@ -66,7 +66,7 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     return MBA_OK;
 }
 
-/* For the roofline. */
+/* Takes the rates of L2 and L1 from the machine file, for the roofline. */
 static mba_status add_cache_rates(mba_stores *r)
 {
     for (int i = 0; i < r->n; i++) {

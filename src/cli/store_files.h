@@ -10,13 +10,12 @@
  * *shown (NULL: all) becomes the number of the first *shown that were opened. MBA_E_FORMAT if none can be read. */
 MBA_MUST mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown);
 
-/* Adds what machine files and the simulator say of the runs: rates of L2 and L1 that a run did not measure and, if
- * `whatif`, the simulations of the first r->shown runs. They are in *out (else NULL), which the caller frees after
- * the stores. */
+/* Adds rates of L2 and L1 from machine files to runs that did not measure them and, if `whatif`, simulates the first
+ * r->shown runs. *out holds the simulations, or is NULL; the caller frees it after the stores. */
 MBA_MUST mba_status mba_stores_simulate(mba_stores *r, mba_whatif **out, bool whatif);
 
-/* Before the work whose result will be a file at `path`: MBA_E_ARG where a store is, which holds measurements that a
- * page or a trace made from it could not give back; MBA_E_IO where nothing can be written. */
+/* Checks a path before the work whose result will be written there. MBA_E_ARG: a store is there, and its measurements
+ * would be lost. MBA_E_IO: nothing can be written there. */
 MBA_MUST mba_status mba_output_check(const char *path);
 
 #endif

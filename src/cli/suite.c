@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite.c -- `mambascope suite`: the main job. It profiles and trains every workload, writes a store for each, and one
- * page.
+/* suite.c -- `mambascope suite`: profiles and trains every workload, writes a store for each, and one page.
  *
- * This process plans, waits and reports; each part (suite.h) is made by a child of its own, so that a part that
- * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
+ * This process plans, waits and reports. A child process makes each part (suite.h), so that a crash or a kill costs
+ * only that part, and every part finds an unused GPU. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,10 +36,10 @@ typedef struct suite {
     bool              resume, json, quick, full, tiny;
     mba_suite_part    part[MBA_SUITE_PARTS_MAX];
     bool              wanted[MBA_SUITE_PARTS_MAX], done[MBA_SUITE_PARTS_MAX];
-    int               n, failed, widest;     /* name of a wanted part, in characters */
-    char              device[16], scale[16]; /* where o's texts are kept when they come from a file */
+    int               n, failed, widest;     /* widest: length of the longest name of a wanted part */
+    char              device[16], scale[16]; /* o's texts if they come from a file */
     char              failures[256];
-    double            expected_s, spent_s, gauge; /* finished parts of this call: expected, taken; their ratio */
+    double            expected_s, spent_s, gauge; /* time of the parts finished in this call: expected, taken, ratio */
     mba_progress      bar;
 } suite;
 
@@ -260,7 +259,7 @@ static void sweep(const suite *u, const char *start)
     if (folder) closedir(folder);
 }
 
-/* Its unfinished store, with journals. */
+/* Removes the unfinished store of a part, with its journals. */
 static void sweep_part(const suite *u, const mba_suite_part *p)
 {
     char start[64];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite_summary.c -- see suite.h: all of it is read from the stores, so that a resumed suite ends like any other. */
+/* suite_summary.c -- see suite.h. Everything is read from the stores, so that a resumed suite ends like any other. */
 #include "cli/suite.h"
 
 #include <math.h>
@@ -257,7 +257,7 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     mba_say(f, "report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
-/* ---- where no GPU was measured: the full-size workloads on simulated ones ---- */
+/* ---- without a measured GPU: full-size workloads on simulated ones ---- */
 
 static const mba_column simulated_columns[] = { { "machine", "machine", NULL },       { "model", "model", NULL },
                                                 { "batch", "batch", NULL },           { "step_ms", "step, ms", "%.1f" },
@@ -306,7 +306,7 @@ static mba_status print_simulation_error(void)
     return MBA_OK;
 }
 
-/* Labelled as simulated, with the error that `validate` finds. */
+/* Prints simulated steps, labelled as such, with the errors that `validate` finds. */
 static mba_status print_simulated(void)
 {
     mba_table *t = NULL;
@@ -340,7 +340,7 @@ static mba_status end_with(ending *e, const char *out, bool json)
     for (int i = 0; i < e->r.n; i++) cuda |= !strncmp(e->r.run[i].a->device, "cuda", 4);
     MBA_TRY(fill_tables(e));
     const char *scale = mba_env_find(e->r.run[0].a, "suite.scale");
-    const bool  tiny = scale && !strcmp(scale, "tiny"); // nobody quotes it: no seconds for simulations
+    const bool  tiny = scale && !strcmp(scale, "tiny"); // its results are not quoted: skip the simulations
     mba_whatif *whatif;
     mba_status  st = mba_stores_simulate(&e->r, &whatif, !tiny);
     e->r.study = true;

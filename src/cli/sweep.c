@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters.
- */
+/* sweep.c -- `mambascope sweep`: simulates steps over one or two axes, and how much each number of a machine
+ * matters. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@ enum { POINT_COLUMNS = 12 };
 typedef struct options {
     mba_sweep   s;
     const char *axis[2], *experiment;
-    int64_t     part; /* of an experiment: this table alone; 0: all */
+    int64_t     part; /* print only this table of the experiment; 0: all */
     bool        json, csv, elasticity, balance;
 } options;
 
-/* What an axis is called above its column: with its unit, if it has one. Factors ("x2") have none. */
+/* Writes the heading of an axis: its name and unit, or "times" for factors ("x2"). */
 static void heading_of(char *out, size_t space, const mba_sweep_axis *a)
 {
     static const struct {
@@ -113,7 +113,7 @@ static mba_status balance_rows(mba_table *t, mba_sweep *s, const mba_model_optio
 
 /* ---- the command ---- */
 
-/* Where every point is drawn, the band of its ratio stands behind the ratio. */
+/* Inserts the columns of the speed-up's band after the speed-up, if every point is sampled. */
 static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point)
 {
     static const mba_column ratio[] = { { "speedup_low", "speed at least", "%.3f" },
@@ -179,7 +179,7 @@ static int parts_of(const char *id)
     return n;
 }
 
-/* JSON is one document; tables of CSV have an empty line between them, and --part has one alone. */
+/* JSON is one document. An empty line separates tables of CSV; --part selects one of them. */
 static void print_title(const options *o, const mba_experiment *e, bool first)
 {
     if (o->json)
@@ -208,7 +208,7 @@ static mba_status run_experiment(const options *o)
     return MBA_OK;
 }
 
-/* Said with every answer: how far steps that were measured are from predicted ones. */
+/* Prints with every table how far measured steps are from their predictions. */
 static void say_band(const options *o)
 {
     fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
@@ -222,14 +222,14 @@ static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
     if (!parts)
-        return mba_fail(MBA_E_ARG, "there is no experiment '%s'\nfix: choose q1, q2, q3, d1, d2, d3, n1, n2",
+        return mba_fail(MBA_E_ARG, "there is no experiment '%s'\nfix: choose q1, q2, q3, d1, d2, d3, n1 or n2",
                         o->experiment);
     return o->part > parts ? mba_fail(MBA_E_ARG, "there is no --part %lld\nwhy: %s has %d\nfix: choose 1 to %d",
                                       (long long)o->part, o->experiment, parts, parts)
                            : MBA_OK;
 }
 
-/* What can be told before anything is simulated: the bands alone take a third of a second. */
+/* Checks the question before anything is simulated: the bands alone take a third of a second. */
 static mba_status check_question(const options *o)
 {
     if (o->experiment) return check_experiment(o);
@@ -237,7 +237,7 @@ static mba_status check_question(const options *o)
     return mba_sweep_axes(&s, o->axis[0], o->axis[1]);
 }
 
-/* What would not be looked at is refused; the five workloads have sizes of their own. */
+/* Refuses options without effect. The five workloads have their own sizes. */
 static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
@@ -259,7 +259,7 @@ static mba_status check_options(const options *o)
     if (o->s.w.model.name) return MBA_OK;
     if (o->s.w.model.set || memcmp(&o->s.w.model.shape, &none, sizeof none))
         return mba_fail(MBA_E_ARG,
-                        "%s needs --model\nwhy: the five workloads have sizes of their own\nfix: add --model NAME",
+                        "%s needs --model\nwhy: the five workloads have their own sizes\nfix: add --model NAME",
                         o->s.w.model.set ? "--model-set" : "a size");
     return MBA_OK;
 }
@@ -269,21 +269,26 @@ mba_status mba_command_sweep(int argc, char **argv)
     options          o = { .s = { .w = { .machine = "h200" } } };
     bool             help;
     const mba_option table[] = {
+        MBA_OPTION_GROUP("Axes"),
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
           "values of one axis: a key of the machine (x2 = a factor), clock, launch, ratio, machine, persistent, ring, "
           "keep, batch, length or chunk",
           0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "values of a second axis", 0, 0 },
-        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "run a prepared study instead: q1 q2 q3 d1 d2 d3 n1 n2", 0,
-          0 },
+        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID",
+          "run a prepared experiment instead: q1 q2 q3 d1 d2 d3 n1 n2", 0, 0 },
         { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
-          "print instead how many percent a step gets faster per percent more of each number", 0, 0 },
+          "print instead by how many percent a step gets faster per percent more of each number of the machine", 0, 0 },
+
+        MBA_WORKLOAD_OPTIONS(&o.s.w, "all five workloads"),
+
+        MBA_OPTION_GROUP("Simulation and output"),
         { "--uncertainty", MBA_OPT_FLAG, &o.s.spread, NULL,
           "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
         MBA_OPTION_ALIAS("--spread", "--uncertainty"),
-        MBA_WORKLOAD_OPTIONS(&o.s.w),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
+        MBA_WORKLOAD_THREADS(&o.s.w),
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
@@ -295,10 +300,10 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "launch      the cost of starting kernels and blocks, by a factor\n"
                               "persistent  1: persistent blocks, which loop over the work\n"
                               "ring        stages of asynchronous copies\n"
-                              "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
+                              "keep        scratch that a fused kernel keeps on the chip: none, all, CB, states",
                               table,
-                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
-                              "block_start=0:350:1000 --by persistent=0:1\n"
+                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\n"
+                              "mambascope sweep --axis block_start=0:350:1000 --by persistent=0:1\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
                               "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --uncertainty\n" };
@@ -307,7 +312,7 @@ mba_status mba_command_sweep(int argc, char **argv)
     if (o.s.w.changes && !*o.s.w.changes) o.s.w.changes = NULL;
     MBA_TRY(check_options(&o));
     if (!o.axis[0] && !o.elasticity && !o.experiment)
-        return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
+        return mba_fail(MBA_E_ARG, "no axis is given\nfix: add --axis hbm=x0.5:x1:x2, --experiment q1 or --elasticity");
     MBA_TRY(check_question(&o));
     MBA_TRY(mba_sim_create(&o.s.sim));
     mba_status st = mba_validation_bands(&o.s.validated, NULL, o.s.sim);

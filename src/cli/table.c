@@ -20,11 +20,11 @@ typedef struct cell {
 
 struct mba_table {
     const mba_column *column;
-    int              *least; /* letters of each column, in text */
+    int              *least; /* least width of each column in text output, in characters */
     int               ncolumns;
     cell             *cells;
     size_t            ncells, room, flown; /* flown: cells that mba_table_flow has printed */
-    bool              starved;             /* a cell found no memory: the table is not printed */
+    bool              starved;             /* there was no memory for a cell: the table is not printed */
 };
 
 mba_status mba_table_create(mba_table **out, const mba_column *columns)
@@ -134,7 +134,7 @@ void mba_table_widen(mba_table *t, int column, int letters)
     if (letters > t->least[column]) t->least[column] = letters;
 }
 
-/* At least as wide as the heading and as requested. */
+/* The width of a column: at least that of its heading and of mba_table_widen. */
 static int least_width(const mba_table *t, int column)
 {
     const int w = letters_of(t->column[column].heading);

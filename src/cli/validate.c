@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* validate.c -- `mambascope validate`: how far the simulator is off, point by point and in sum. */
+/* validate.c -- `mambascope validate`: the errors of the simulator, for each measured point and in summary. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,9 +110,9 @@ static mba_status print_kernels(const mba_profiled_set *k, bool csv)
     return st;
 }
 
-/* ---- imitated machines ---- */
+/* ---- emulated machines ---- */
 
-static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
+static const mba_column emulated_columns[] = { { "kernel", "kernel", NULL },
                                                { "axis", "what is changed", NULL },
                                                { "factor", "to", "x%.3g" },
                                                { "us", "here, us", "%.1f" },
@@ -122,7 +122,7 @@ static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
                                                { "error", "error, %", "%+.1f" },
                                                { 0 } };
 
-static void imitated_rows(mba_table *t, const mba_emulated_set *d, const mba_emulation_agreement *a)
+static void emulated_rows(mba_table *t, const mba_emulated_set *d, const mba_emulation_agreement *a)
 {
     for (int i = 0; i < d->n; i++) {
         const mba_emulated *r = &d->one[i];
@@ -152,8 +152,8 @@ static mba_status print_imitated(const options *o)
                         "calibrate --emulate FILE`",
                         o->imitated);
     MBA_TRY(mba_emulation_compare(&a, &d, &m));
-    MBA_TRY(mba_table_create(&t, imitated_columns));
-    imitated_rows(t, &d, &a);
+    MBA_TRY(mba_table_create(&t, emulated_columns));
+    emulated_rows(t, &d, &a);
     const mba_status st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
     if (st == MBA_OK && !o->csv && !o->json)
         printf("%d of %d predictions have the opposite sign, %d changes of more than 1 %% were not predicted, "
@@ -192,7 +192,8 @@ static const mba_column cover_columns[] = { { "class", "kernels limited by", NUL
                                             { "inside", "inside, %", "%.0f" },
                                             { 0 } };
 
-/* Bands of predictions from counts, made by fitted kernels, and how many held-out ones lie in them. */
+/* Prints the bands of predictions from counters, computed from fitted kernels, and how many held-out kernels lie in
+ * them. */
 static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
 {
     mba_coverage v;
@@ -220,7 +221,8 @@ static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
     return st;
 }
 
-/* Bands of what is predicted with less: made by all residuals of a class, tried on each without its family. */
+/* Prints the bands of a class, computed from all its residuals, and how many points lie in the band that is computed
+ * without their operator. */
 static mba_status print_classes(const mba_error_bands *b, const char *key, const char *what, mba_table_form form)
 {
     mba_table       *t = NULL;
@@ -249,7 +251,8 @@ static mba_status print_classes(const mba_error_bands *b, const char *key, const
     return st;
 }
 
-/* Of kernels, profile-driven; of operators, plan-driven; and of kernels known by counters only (`simulate --store`). */
+/* Prints the bands of kernels (profile-driven), of operators (plan-driven), and of kernels known by counters alone
+ * (`simulate --store`). */
 static mba_status print_bands(const mba_measured *d, const mba_profiled_set *k, mba_table_form form)
 {
     mba_error_bands operators, foreign;
@@ -285,7 +288,7 @@ static void step_row(mba_table *t, const mba_point *p, const mba_profiled_set *k
     mba_table_number(t, mba_error_percent(p->dram_bytes, bytes));
 }
 
-/* Every kernel and every point of operators and steps, under the keys of their CSV columns. */
+/* Prints every kernel and every point of operators and steps, with the keys of their CSV columns. */
 static mba_status print_json_points(const mba_measured *d, const mba_profiled_set *k)
 {
     mba_table *kernels = NULL, *points = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* verify.c -- `mambascope verify FILE.db`: launch plans against counters, kernel by kernel. */
+/* verify.c -- `mambascope verify FILE.db`: compares launch plans with counters, kernel by kernel. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

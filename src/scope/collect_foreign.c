@@ -169,6 +169,7 @@ static mba_status keep(mba_store *store, const mba_foreign_options *o, const cha
                                 : "check that it uses a GPU; `mambascope doctor` checks the driver");
     MBA_TRY(describe(store, o, &machine));
     MBA_TRY(mba_foreign_store(store, trace, rules, machine, c, &sum));
+    if (mba_rules_note(rules)) tell(e, "note: %s\n", mba_rules_note(rules));
     MBA_TRY(put_end(store, c, e));
     if (!sum.events) return nothing_seen(c, &sum);
     if (*sum.missing) tell(e, "%s\n", sum.missing);

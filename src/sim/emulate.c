@@ -105,10 +105,11 @@ static mba_status take_row(mba_emulated *r, const char *where, int line, const c
         || !mba_tsv_number(&at, end, 1e6, &r->what.factor) || !mba_tsv_number(&at, end, 1e9, &r->us)
         || !mba_tsv_number(&at, end, 1e9, &r->imitated_us) || at != end
         || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0) || !mba_emulated_kernel_find(r->kernel))
-        return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: not an emulated machine\nwhy: a row has kernel, axis, factor, us, us "
-                        "emulated\nfix: mambascope calibrate --emulate writes the file",
-                        where, line);
+        return mba_fail(
+            MBA_E_FORMAT,
+            "%s, line %d: this is not a row of emulated machines\nwhy: a row has kernel, axis, factor, us and "
+            "us emulated\nfix: make the file with mambascope calibrate --emulate",
+            where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
 }
@@ -117,8 +118,8 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
 {
     if (out->n == MBA_EMULATED_MAX)
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: too many rows\nwhy: a table has at most %d\n"
-                        "fix: mambascope calibrate --emulate writes the file",
+                        "%s, line %d: there are too many rows\nwhy: the file has at most %d\n"
+                        "fix: make the file with mambascope calibrate --emulate",
                         where, r->line, MBA_EMULATED_MAX);
     MBA_TRY(take_row(&out->one[out->n], where, r->line, r->at, r->end));
     out->n++;

@@ -189,8 +189,8 @@ static mba_status check_keep(const mba_program *p, const char *name)
         }
     names[strlen(names) - 1] = '\0';
     return mba_fail(MBA_E_ARG,
-                    "no scratch '%s' to keep on the chip\nwhy: the kernels of this step have %s\n"
-                    "fix: one of them, all or none; --op for other kernels",
+                    "there is no scratch '%s' to keep on the chip\nwhy: the scratch buffers of this step are: %s\n"
+                    "fix: name one of them, all or none; --op chooses other kernels",
                     name, *names ? names + 2 : "none");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sweep_test.c -- points of a sweep against steps that are simulated by themselves, and axes that make no sense. */
+/* sweep_test.c -- points of a sweep against steps that are simulated alone, and axes that are refused. */
 #include "study/sweep.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@
 #include "sim/serialize.h"
 #include "study/simulated_step.h"
 
-/* ---- operators by themselves, caches swept ---- */
+/* ---- single operators with flushed caches ---- */
 
 static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
 {
@@ -30,7 +30,7 @@ static mba_point *find_op(mba_measured *d, const char *operator, const char * no
     return NULL;
 }
 
-/* As `bench op` lists them: the nodes of the operator and of its backward, in order. */
+/* Predicts the nodes of the operator and of its backward operator, in the order of `bench op`. */
 static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, const mba_machine *plans,
                                const mba_op *op, const mba_case *size)
 {
@@ -223,7 +223,7 @@ static void apply_counters(void *of, const mba_program *p, int32_t node, int lau
     mba_profiled_apply(k, c, b->m);
 }
 
-/* Time by counted work and the rates of the data sheet alone. */
+/* The time of the counted work at the rates of the data sheet alone. */
 static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
@@ -453,7 +453,7 @@ static void take_in(mba_band *b, double times)
 static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 {
     int steps = 0;
-    *out = (mba_band){ 1, 1 }; // the prediction itself lies in its band
+    *out = (mba_band){ 1, 1 }; // the band contains the prediction
     for (int i = 0; i < d->n; i++) {
         if (d->point[i].source != MBA_POINT_TOTAL) continue;
         take_in(out, d->point[i].ms / d->point[i].predicted_ms);
@@ -465,7 +465,7 @@ static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 }
 
 /* Bands come from held-out operators. Constants were fitted to the others, so their errors are smaller than those of an
- * operator nobody has seen: only 60 % of the held-out operators lie in the bands of the fitted ones. */
+ * operator that is new to the simulator: only 60 % of the held-out operators lie in the bands of the fitted ones. */
 mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);

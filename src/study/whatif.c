@@ -51,7 +51,7 @@ static const mba_wi_axis sizes[] = {
     { "state", "state size", 4, { 16, 32, 64, 128 } },
     { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* the axes from SSD_SIZES on exist in Mamba-2 only */
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* axes from SSD_SIZES on exist for Mamba-2 only */
 _Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
 
 /* Appends "hbm=x2" to the changes in `text`. */
@@ -129,7 +129,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     const mba_machine seen = mba_gpu_for_plans(&gpu);
     if (!p->there || !plans_alike(&seen, &p->last.machine)) {
         forget(p);
-        p->there = true; // a half-made plan is freed, too
+        p->there = true; // also frees a plan that failed
         MBA_TRY(mba_simulated_plan(&p->last, w));
     }
     MBA_TRY(
