@@ -38,6 +38,10 @@
     " when 'time-weighted mean' then (select sum(n * dram) / sum(n * c_ns) from k where :c = 'all' or" \
     " kind = :c)" \
     " else (select dram / c_ns from k where id = :kernel) end)"
+/* A matrix product: of class gemm, or a library's product of the head, which is in the class of the loss. */
+#define PRODUCT \
+    "(kind = 'gemm' or kind = 'embedding/loss' and (name like '%nvjet%' or name like '%splitKreduce%' or" \
+    " name like '%gemm%'))"
 #define MIXED "(tensor > 0 and fma_pct >= 0.5 * tensor_pct)"
 
 /* a, b: columns of the page that are :a and :b (a "kernel": :kernel); :c is the column "class". */
@@ -182,7 +186,7 @@ static const claim claims[] = {
     { "training", "run", NULL, "units_per_s", SHEET("train.units_per_s") },
     { "study", "what", NULL, "here",
       "select case :a when 'GEMM, of the step' then"
-      " 100 * (select sum(ns) from k where kind = 'gemm') / (select ns from busy)"
+      " 100 * (select sum(ns) from k where " PRODUCT ") / (select ns from busy)"
       " when 'SSM operators, of the step' then 100 * (select sum(ns) from k where kind = 'ssm') / (select ns from busy)"
       " when 'vector FLOP per DRAM byte' then (select sum(n * (fp32 + half)) / sum(n * dram) from k)"
       " when 'all FLOP per DRAM byte' then (select sum(n * (tensor + fp32 + half)) / sum(n * dram) from k)"

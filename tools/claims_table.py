@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each
-store.
+"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims over
+a set of stores.
 
     tools/claims_table.py watching NAME=FILE.db ..                        one line per store
-    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            two columns per store: verdict, what was
-                                                                          measured
+    tools/claims_table.py matrix FILE.db ..                               a line per claim and column of `show matrix`
 (build/mambascope, or $MAMBASCOPE)"""
 import json
 import os
@@ -48,17 +47,18 @@ def watching(names):
             number(f.get("overhead after the correction"), "%+.1f %%")))
 
 
-def claims(names):
-    """Of every store the verdict, and in a second column what was measured."""
-    print("| | " + " | ".join(f"{n} | {n}, measured" for n, _ in names) + " |\n" + "|---" * (2 * len(names) + 1) + "|")
-    all_of = []
-    for _, paths in names:
-        first, *beside = paths.split(",")
-        all_of.append(shown(first, ["claims"], ",".join(beside))["claims"])
-    for row in zip(*all_of):
-        cells = [f"{r['verdict']} | {'' if r['verdict'] == 'open' else r['measured'] or ''}" for r in row]
-        print(f"| {row[0]['id']} {row[0]['claim']} ({row[0]['target']}) | " + " | ".join(cells) + " |")
+def matrix(paths):
+    """A line per claim and column of the stores, and one for the whole set: column "suite", whose text says why."""
+    first, *others = paths
+    print("| id | column | of what | claim | number | verdict | text | sensitivity |\n" + "|---" * 8 + "|")
+    for r in shown(first, ["matrix"], ",".join(others))["matrix"]:
+        number = r["cell"].replace(" / ", "/").replace(" → ", "→")
+        cells = [r["unit"], r["claim"], number, r["verdict"], r["measured"], r["sensitivity"]]
+        print(f"| {r['id']} | {r['column']} | " + " | ".join(c if c and c != "-" else "" for c in cells)
+              + " |")
 
 
-pairs = [a.split("=", 1) for a in sys.argv[2:]]
-{"watching": watching, "claims": claims}[sys.argv[1]](pairs)
+if sys.argv[1] == "watching":
+    watching([a.split("=", 1) for a in sys.argv[2:]])
+else:
+    matrix(sys.argv[2:])

@@ -10,7 +10,7 @@
 #include "core/nearest.h"
 #include "scope/doubts.h"
 #include "scope/export.h"
-#include "study/claims.h"
+#include "study/verdict_matrix.h"
 
 static mba_status make(mba_table **out, const mba_show_table *s, const mba_analysis *a, bool full)
 {
@@ -34,10 +34,39 @@ static void print_claims(const mba_analysis *a)
     mba_claims_judge(a, c);
     for (int i = 0; i < MBA_CLAIMS; i++) {
         printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
+        printf("    rule      %s\n    refuted   by %s\n", c[i].rule, c[i].refuted_by);
         if (*c[i].measured) mba_say(stdout, "    measured  %s\n", c[i].measured);
+        if (*c[i].sensitivity) printf("    here      %s; %s\n", mba_verdict_name(c[i].here), c[i].sensitivity);
         if (*c[i].needs)
             printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measured here: needs" : "also needs", c[i].needs);
     }
+}
+
+/* A line per claim: its verdict on the set of stores and why; below it each column's number with a mark. */
+static mba_status print_matrix(const mba_analysis *a)
+{
+    mba_analysis     *store[1 + MBA_BESIDE_MAX] = { (mba_analysis *)a };
+    static const char mark[MBA_VERDICTS] = { '?', '+', '-', '~', ' ', ' ' };
+    mba_matrix       *m;
+    int               n = 1;
+    for (int i = 0; i < a->nbeside && n < 1 + MBA_BESIDE_MAX; i++) store[n++] = a->beside[i];
+    MBA_TRY(mba_matrix_create(&m, store, n));
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        const mba_claim *of = NULL;
+        for (int c = 0; c < MBA_COLUMNS && !of; c++) of = m->store[c] ? &m->cell[i][c] : NULL;
+        if (!of) continue;
+        mba_say(stdout, "%-3s %-14s %s (%s)\n", of->id, mba_verdict_name(m->suite[i]), of->claim, of->target);
+        if (*m->sentence[i]) mba_say(stdout, "    %s\n", m->sentence[i]);
+        fputs("   ", stdout);
+        for (int c = 0; c < MBA_COLUMNS; c++)
+            if (m->store[c])
+                mba_say(stdout, " %s %s%c", mba_matrix_column_name((mba_matrix_column)c), m->cell[i][c].cell,
+                        mark[m->cell[i][c].here]);
+        putchar('\n');
+    }
+    puts("(each column's number: + the claim holds there, - it does not, ~ depends, ? open)");
+    mba_matrix_destroy(m);
+    return MBA_OK;
 }
 
 static void print_notes(const mba_analysis *a)
@@ -93,6 +122,7 @@ static mba_status print_text(const mba_show_table *s, const mba_analysis *a, boo
     if (mba_table_rows(t)) {
         print_heading(s);
         if (!strcmp(s->name, "claims")) print_claims(a);
+        else if (!strcmp(s->name, "matrix")) st = print_matrix(a);
         else if (!strcmp(s->name, "notes")) print_notes(a);
         else {
             st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
@@ -100,6 +130,9 @@ static mba_status print_text(const mba_show_table *s, const mba_analysis *a, boo
             explain_above(s, a);
         }
         putchar('\n');
+    } else if (asked && !strcmp(s->name, "matrix")) {
+        printf("%s\n(needs several stores: mambascope show %s matrix --compare OTHER.db,..)\n", s->title,
+               mba_store_path(a->store));
     } else if (asked) {
         printf("%s\n(%s", s->title, strcmp(s->name, "notes") ? "not measured: the store has no rows for it" : "none");
         if (a->nnotes) mba_say(stdout, "; `mambascope show %s notes` says why", mba_store_path(a->store));
@@ -219,7 +252,9 @@ mba_status mba_command_show(int argc, char **argv)
     const char      *beside = NULL;
     const mba_option options[] = {
         { "--compare", MBA_OPT_TEXT, &beside, "B.db,..",
-          "further stores for claims that compare runs: another variant, other sizes, the other Mamba", 0, 0 },
+          "further stores for claims that compare runs (another variant, other sizes, the other Mamba) and for the "
+          "matrix of claims over a set of stores",
+          0, 0 },
         MBA_OPTION_ALIAS("--beside", "--compare"),
         { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON, an object with one array per table", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &csv, NULL, "print CSV, of one table", 0, 0 },
@@ -230,11 +265,12 @@ mba_status mba_command_show(int argc, char **argv)
         "Prints the tables of a store by `mambascope profile`. Without table names it prints\n"
         "every table that has rows: environment parameters ceilings steps collection\n"
         "breakdown operators unmatched kernels counters roofline intensity classes caches\n"
-        "reuse bandwidth blocks ratio bounds occupancy source claims notes.",
+        "reuse bandwidth blocks ratio bounds occupancy source claims matrix notes.",
         options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"
         "mambascope show mamba1.db claims --compare mamba2.db\n"
+        "mambascope show mamba2.db matrix --compare mamba1.db,hybrid.db,peer.db\n"
     };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));

@@ -5,6 +5,7 @@
 
 #include "cli/show_tables.h"
 #include "scope/blocks.h"
+#include "study/advice.h"
 
 enum { ROWS_OF_TEXT = 24, NAME_OF_TEXT = 30 };
 
@@ -233,8 +234,7 @@ const mba_column mba_ratio_columns[] = { { "kernel", "kernel", NULL },
 static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)full;
-    const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-                            / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+    const double hardware = mba_hardware_ratio(a);
     mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
     mba_table_number(t, k->ratio_a);
     mba_table_number(t, k->ratio_b);
@@ -425,4 +425,36 @@ mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full)
     }
     free(b);
     return fill(t, a, full, has_blocks, counted_lifetimes);
+}
+
+/* ---- advice ---- */
+
+const mba_column mba_advice_columns[] = { { "kernel", "kernel", NULL },
+                                          { "rank", "rank", "%.0f" },
+                                          { "cause", "cause", NULL },
+                                          { "kernel_saved_pct", "kernel %", "%.0f" },
+                                          { "step_saved_pct", "step %", "%.1f" },
+                                          { "evidence", "evidence", NULL },
+                                          { "remedy", "what to try", NULL },
+                                          { 0 } };
+
+mba_status mba_fill_advice(mba_table *t, const mba_analysis *a, bool full)
+{
+    chosen c;
+    MBA_TRY(choose(&c, a, is_counted, full));
+    for (int64_t i = 0; i < c.n; i++) {
+        mba_advice tip[MBA_ADVICE_MAX];
+        const int  n = mba_advice_of(a, c.k[i], tip);
+        for (int r = 0; r < (full || n < 2 ? n : 2); r++) {
+            name(t, c.k[i], full);
+            mba_table_number(t, r + 1);
+            mba_table_text(t, "%s", tip[r].cause);
+            mba_table_number(t, 100 * tip[r].kernel_saved);
+            mba_table_number(t, 100 * tip[r].step_saved);
+            mba_table_text(t, "%s", tip[r].evidence);
+            mba_table_text(t, "%s", tip[r].remedy);
+        }
+    }
+    free(c.k);
+    return MBA_OK;
 }

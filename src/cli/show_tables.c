@@ -7,7 +7,7 @@
 
 #include "scope/blocks.h"
 #include "scope/doubts.h"
-#include "study/claims.h"
+#include "study/verdict_matrix.h"
 
 enum { ROWS_OF_TEXT = 24 };
 static const double H100_BYTES = 3350e9;
@@ -371,10 +371,27 @@ static mba_status reuse(mba_table *t, const mba_analysis *a, bool full)
 static const mba_column claim_columns[] = { { "id", "id", NULL },
                                             { "claim", "claim", NULL },
                                             { "target", "target", NULL },
+                                            { "rule", "rule", NULL },
+                                            { "refuted_by", "refuted by", NULL },
                                             { "measured", "measured", NULL },
                                             { "verdict", "verdict", NULL },
+                                            { "here", "here", NULL },
+                                            { "cell", "number", NULL },
+                                            { "numbers", "numbers", NULL },
+                                            { "sensitivity", "sensitivity", NULL },
                                             { "needs", "needs", NULL },
                                             { 0 } };
+
+/* The numbers that decide, parted by blanks. */
+static void numbers(mba_table *t, const mba_claim *c)
+{
+    char   text[MBA_CLAIM_NUMBERS * 24] = "";
+    size_t n = 0;
+    for (int i = 0; i < MBA_CLAIM_NUMBERS && n < sizeof text; i++)
+        if (!isnan(c->number[i]))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.9g", n ? " " : "", c->number[i]);
+    words(t, *text ? text : "-");
+}
 
 static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
 {
@@ -385,10 +402,78 @@ static mba_status claims(mba_table *t, const mba_analysis *a, bool full)
         words(t, c[i].id);
         words(t, c[i].claim);
         words(t, c[i].target);
+        words(t, c[i].rule);
+        words(t, c[i].refuted_by);
         words(t, *c[i].measured ? c[i].measured : "-");
         words(t, mba_verdict_name(c[i].verdict));
+        words(t, mba_verdict_name(c[i].here));
+        words(t, c[i].cell);
+        numbers(t, &c[i]);
+        words(t, *c[i].sensitivity ? c[i].sensitivity : "-");
         words(t, *c[i].needs ? c[i].needs : "-");
     }
+    return MBA_OK;
+}
+
+static const mba_column matrix_columns[] = { { "id", "id", NULL },
+                                             { "claim", "claim", NULL },
+                                             { "column", "column", NULL },
+                                             { "cell", "number", NULL },
+                                             { "verdict", "verdict", NULL },
+                                             { "unit", "of what", NULL },
+                                             { "numbers", "numbers", NULL },
+                                             { "measured", "measured", NULL },
+                                             { "sensitivity", "sensitivity", NULL },
+                                             { "store", "store", NULL },
+                                             { 0 } };
+
+static void suite_row(mba_table *t, const mba_matrix *m, int claim, const mba_claim *of)
+{
+    words(t, of->id);
+    words(t, of->claim);
+    words(t, "suite");
+    words(t, "");
+    words(t, mba_verdict_name(m->suite[claim]));
+    words(t, of->target);
+    words(t, "");
+    words(t, m->sentence[claim]);
+    words(t, "");
+    words(t, "");
+}
+
+static void cell_row(mba_table *t, const mba_analysis *a, mba_matrix_column column, const mba_claim *c)
+{
+    words(t, c->id);
+    words(t, c->claim);
+    words(t, mba_matrix_column_name(column));
+    words(t, c->cell);
+    words(t, mba_verdict_name(c->here));
+    words(t, c->unit);
+    numbers(t, c);
+    words(t, *c->measured ? c->measured : "-");
+    words(t, *c->sensitivity ? c->sensitivity : "-");
+    words(t, mba_store_path(a->store));
+}
+
+/* The store and those of --compare. Of each claim: a row per column, then the verdict on the whole set. */
+static mba_status matrix(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_analysis *store[1 + MBA_BESIDE_MAX] = { (mba_analysis *)a };
+    mba_matrix   *m;
+    int           n = 1;
+    (void)full;
+    if (!a->nbeside) return MBA_OK;
+    for (int i = 0; i < a->nbeside && n < 1 + MBA_BESIDE_MAX; i++) store[n++] = a->beside[i];
+    MBA_TRY(mba_matrix_create(&m, store, n));
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        const mba_claim *of = NULL;
+        for (int c = 0; c < MBA_COLUMNS; c++) {
+            if (!m->store[c]) continue;
+            cell_row(t, m->store[c], (mba_matrix_column)c, of = &m->cell[i][c]);
+        }
+        if (of) suite_row(t, m, i, of);
+    }
+    mba_matrix_destroy(m);
     return MBA_OK;
 }
 
@@ -454,7 +539,10 @@ const mba_show_table mba_show_tables[] = {
     { "source", "One kernel, line by line (profile --source)",
       "samples: positions of warps during one launch; warp instructions: counted in another launch", mba_source_columns,
       mba_fill_source },
+    { "advice", "What to try, by the counters of each kernel",
+      "saved: an upper estimate, % of the time of the kernel and of the step", mba_advice_columns, mba_fill_advice },
     { "claims", "Claims of the study", "", claim_columns, claims },
+    { "matrix", "Claims of the study over a set of stores", "", matrix_columns, matrix },
     { "notes", "Missing measurements, and how to get them", "", note_columns, notes },
     { 0 },
 };

@@ -18,6 +18,7 @@
 #include "scope/doubts.h"
 #include "study/step_breakdown.h"
 #include "study/validation.h"
+#include "study/verdict_matrix.h"
 
 enum { MAIN_PARTS = 5 }; /* shown on a page if no store is a workload's main one */
 typedef struct ending {
@@ -196,30 +197,33 @@ static void gain_line(FILE *f, const mba_stores *r)
             mba_floor_words(most.kernel->bound));
 }
 
-static void claims_line(FILE *f, const mba_stores *r)
+/* The verdicts over all stores, which is what "up to" and "all workloads" are about. */
+static mba_status claims_line(FILE *f, const mba_stores *r)
 {
-    static const mba_verdict order[MBA_VERDICTS] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN,
-                                                     MBA_NOT_APPLICABLE };
-    const mba_run           *run = &r->run[0];
-    mba_claim                claim[MBA_CLAIMS];
-    for (int i = 0; i < r->shown; i++)
-        if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
-    mba_claims_judge(run->a, claim);
-    if (strncmp(run->a->device, "cuda", 4)) {
+    static const mba_verdict order[] = { MBA_REPRODUCED, MBA_DEPENDS, MBA_REFUTED, MBA_OPEN, MBA_NOT_APPLICABLE };
+    mba_analysis            *a[1 + MBA_BESIDE_MAX];
+    mba_matrix              *m;
+    int                      n = 0;
+    for (int i = 0; i < r->n && n < 1 + MBA_BESIDE_MAX; i++) a[n++] = r->run[i].a;
+    mba_assert(n > 0);
+    if (strncmp(a[0]->device, "cuda", 4)) {
         fputs("claims of the study: open, because they are about GPUs; mambascope suite --device cuda judges them\n",
               f);
-        return;
+        return MBA_OK;
     }
-    fprintf(f, "claims of the study, by %s:", name_of(run));
-    for (int v = 0, any = 0; v < MBA_VERDICTS; v++) {
-        int n = 0;
+    MBA_TRY(mba_matrix_create(&m, a, n));
+    fprintf(f, "claims of the study, over %d stores:", n);
+    for (size_t v = 0, any = 0; v < sizeof order / sizeof *order; v++) {
+        int found = 0;
         for (int i = 0; i < MBA_CLAIMS; i++) {
-            if (claim[i].verdict != order[v]) continue;
-            if (!n++) fprintf(f, "%s %s", any++ ? ";" : "", mba_verdict_name(order[v]));
-            fprintf(f, " %s", claim[i].id);
+            if (m->suite[i] != order[v]) continue;
+            if (!found++) fprintf(f, "%s %s", any++ ? ";" : "", mba_verdict_name(order[v]));
+            fprintf(f, " F%d", i + 1);
         }
     }
     fputs("\n", f);
+    mba_matrix_destroy(m);
+    return MBA_OK;
 }
 
 static void training_line(FILE *f, const mba_stores *r)
@@ -246,15 +250,16 @@ static void help_line(FILE *f, const mba_whatif *w)
     fputs("\n", f);
 }
 
-static void print_summary(FILE *f, const mba_stores *r, const char *out)
+static mba_status print_summary(FILE *f, const mba_stores *r, const char *out)
 {
     fputs("\n", f);
     for (int i = 0; i < r->shown; i++) workload_line(f, &r->run[i]);
     gain_line(f, r);
-    claims_line(f, r);
+    MBA_TRY(claims_line(f, r));
     training_line(f, r);
     if (r->whatif) help_line(f, r->whatif);
     mba_say(f, "report: %s/report.html; its numbers: %s/summary.json\n", out, out);
+    return MBA_OK;
 }
 
 /* ---- without a measured GPU: full-size workloads on simulated ones ---- */
@@ -329,8 +334,7 @@ static mba_status print_all(const ending *e, const char *out, bool json, bool si
 {
     MBA_TRY(json ? print_json(e) : print_tables(e));
     if (simulate && !json) MBA_TRY(print_simulated());
-    print_summary(json ? stderr : stdout, &e->r, out);
-    return MBA_OK;
+    return print_summary(json ? stderr : stdout, &e->r, out);
 }
 
 /* Writes the files first: the reader of a pipe may close it after a line. */

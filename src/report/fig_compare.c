@@ -124,7 +124,8 @@ static mba_status fig10_numbers(mba_grid *g, const mba_stores *r, int run)
 
 static void fig10_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    const pair   p = pair_of(r);
+    const pair p = pair_of(r);
+    mba_assert(p.scan && p.matrix);
     const double scan = aspect(p.scan, 1), matrix = aspect(p.matrix, 1);
     (void)run;
     mba_buf_add(b, "The scan takes %s µs a unit, the matrices %s µs: %s × the time with %s × the least FLOPs",
@@ -138,6 +139,7 @@ static mba_status fig10_draw(mba_canvas *c, double w, const mba_stores *r, int r
     const bool   narrow = w <= MBA_NARROW;
     const double left = narrow ? 0 : 262, rh = narrow ? 58 : 42;
     mba_svg      s = mba_svg_begin(c, w, 8 + rh * ASPECTS, "Mamba-1 against Mamba-2");
+    mba_assert(p.scan && p.matrix);
     (void)run, (void)view;
     for (int i = 0; i < ASPECTS; i++) {
         const double    v[2] = { aspect(p.scan, i), aspect(p.matrix, i) }, y = 6 + rh * i, top = y + (narrow ? 18 : 4);

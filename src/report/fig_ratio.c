@@ -10,12 +10,6 @@
 
 enum { MOST = 24 };
 
-double mba_hardware_ratio(const mba_analysis *a)
-{
-    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-           / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
-}
-
 static double hardware_special(const mba_analysis *a)
 {
     return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)

@@ -18,7 +18,7 @@ typedef struct quantity {
 
 static const double H100_BYTES = 3350e9;
 
-static double gemm(const mba_analysis *a) { return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s : NAN; }
+static double gemm(const mba_analysis *a) { return a->busy_s > 0 ? 100 * mba_products_s(a) / a->busy_s : NAN; }
 static double ssm(const mba_analysis *a) { return a->busy_s > 0 ? 100 * mba_kind_s(a, MBA_SSM) / a->busy_s : NAN; }
 static double vector_dram(const mba_analysis *a) { return mba_intensity_of(a, MBA_ALL_KERNELS).executed[1][0]; }
 static double both_dram(const mba_analysis *a) { return mba_intensity_of(a, MBA_ALL_KERNELS).executed[2][0]; }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "study/step_limits.h"
+
 #define FIGURE(name) extern const mba_figure mba_figure_##name;
 #include "report/figures.def"
 #undef FIGURE
@@ -73,12 +75,8 @@ mba_gain mba_most_to_gain(const mba_stores *r)
 {
     mba_gain most = { NULL, NULL, 0 };
     for (int i = 0; i < r->shown; i++) {
-        const mba_analysis *a = r->run[i].a;
-        for (int64_t j = 0; j < a->nkernels; j++) {
-            const mba_kernel_view *k = &a->kernel[j];
-            const double           part = (k->step_s - k->per_step * k->least_s) / a->busy_s;
-            if (part > most.part && k->row->name) most = (mba_gain){ &r->run[i], k, part };
-        }
+        const mba_distance d = mba_farthest_from_floor(r->run[i].a);
+        if (d.part > most.part) most = (mba_gain){ &r->run[i], d.kernel, d.part };
     }
     return most;
 }

@@ -46,8 +46,6 @@ typedef struct mba_gain {
 } mba_gain;
 const char *mba_floor_words(mba_floor f);          /* as mba_floor_name, for sentences */
 mba_gain    mba_most_to_gain(const mba_stores *r); /* kernel NULL: none has a floor */
-/* tensor FLOPs per vector FLOP of the hardware, by the data sheet if known; NaN */
-double mba_hardware_ratio(const mba_analysis *a);
 /* a stall reason for sentences ("global memory" for "long_scoreboard"); unknown reasons stay as they are */
 const char *mba_stall_words(const char *reason);
 const char *mba_stall_paint(const char *reason);

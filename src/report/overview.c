@@ -276,9 +276,10 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, ".</p>");
 }
 
-void mba_part_title(mba_buf *b, const mba_stores *r)
+void mba_part_title(mba_buf *b, const mba_stores *r) { title(b, r); }
+
+void mba_part_lead(mba_buf *b, const mba_stores *r)
 {
-    title(b, r);
     mba_buf_put(b, "<p class=\"lead\">");
     what_was_measured(b, r);
     mba_buf_put(b, "</p>");

@@ -173,10 +173,11 @@ static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r
 
 /* ---- head ---- */
 
-static void navigation(mba_buf *b, const mba_stores *r)
+static void navigation(mba_buf *b, const mba_stores *r, bool verdicts)
 {
-    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#answers\">Five answers</a></li><li><a "
-                   "href=\"#findings\">Findings</a></li>");
+    mba_buf_put(b, "<nav aria-label=\"sections\"><ol>");
+    if (verdicts) mba_buf_put(b, "<li><a href=\"#verdicts\">The study, answered</a></li>");
+    mba_buf_put(b, "<li><a href=\"#answers\">Five answers</a></li><li><a href=\"#findings\">Findings</a></li>");
     for (int i = 0; mba_figures[i]; i++)
         mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name,
                     has_data(mba_figures[i], r) ? "" : " class=\"nodata\"", mba_figures[i]->nav);
@@ -264,20 +265,30 @@ void mba_page_begin(mba_buf *b, const char *title)
                    "class=\"page\">");
 }
 
-static void head(mba_canvas *c, const mba_stores *r)
+static void answers(mba_canvas *c, const mba_stores *r)
+{
+    mba_buf_put(&c->out, "<section id=\"answers\" aria-label=\"five answers\">");
+    mba_part_answers(c, r);
+    mba_buf_put(&c->out, "</section>");
+}
+
+/* Several kinds of models have verdicts: those come first. One has numbers: its answers do. */
+static void head(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
 {
     mba_buf *b = &c->out;
     mba_page_begin(b, mba_run_label(r, 0));
     mba_part_top(b, r);
-    navigation(b, r);
+    navigation(b, r, m != NULL);
     mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
     mba_part_title(b, r);
-    mba_buf_put(b, "<section id=\"answers\" aria-label=\"five answers\">");
-    mba_part_answers(c, r);
-    mba_buf_put(b, "</section>");
+    if (m) mba_part_verdicts(c, m);
+    mba_part_lead(b, r);
+    if (!m) answers(c, r);
+    mba_part_cards(b, r, m);
     mba_part_overview(c, r);
     banner(b, r);
     doubts(b, r);
+    if (m) answers(c, r);
     mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);
     mba_buf_put(b, "</section>");
@@ -352,8 +363,11 @@ void mba_page_end(mba_buf *b)
 
 static mba_status body(mba_canvas *c, const mba_stores *r)
 {
-    mba_buf *b = &c->out;
-    head(c, r);
+    mba_buf    *b = &c->out;
+    mba_matrix *m;
+    MBA_TRY(mba_matrix_of_stores(&m, r));
+    head(c, r, m);
+    mba_matrix_destroy(m);
     MBA_TRY(mba_buf_status(b, "the report"));
     for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
     mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "

@@ -13,6 +13,7 @@
 #include "core/scan.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
+#include "study/verdict_matrix.h"
 
 /* ---- stores ---- */
 
@@ -281,7 +282,7 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     number(b, "kernel_ms", 1e3 * a->busy_s);
     number(b, "idle_ms", 1e3 * a->idle_s);
     number(b, "launches", mba_launches_of(a));
-    number(b, "gemm_percent", 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s);
+    number(b, "gemm_percent", 100 * mba_products_s(a) / a->busy_s);
     number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
     number(b, "percent_of_floor", mba_percent_of_least(a, MBA_ALL_KERNELS));
     number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
@@ -306,6 +307,27 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     mba_buf_put(b, "]}");
 }
 
+/* The claims over all runs: verdict, and why. */
+static void summary_of_claims(mba_buf *b, const mba_stores *r)
+{
+    mba_analysis *a[1 + MBA_BESIDE_MAX];
+    mba_matrix   *m;
+    int           n = 0;
+    for (int i = 0; i < r->n && n < 1 + MBA_BESIDE_MAX; i++) a[n++] = r->run[i].a;
+    const mba_status st = n ? mba_matrix_create(&m, a, n) : MBA_OK;
+    mba_buf_fail(b, st);
+    if (st != MBA_OK || !n) return;
+    mba_buf_put(b, ",\n \"claims\": [");
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        mba_buf_add(b, "%s{\"id\": \"F%d\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n  " : "\n  ", i + 1,
+                    mba_verdict_name(m->suite[i]));
+        mba_buf_json(b, m->sentence[i]);
+        mba_buf_put(b, "}");
+    }
+    mba_buf_put(b, "]");
+    mba_matrix_destroy(m);
+}
+
 mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
 {
     mba_buf_put(out, "{\"runs\": [");
@@ -319,6 +341,8 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);
     }
-    mba_buf_put(out, "\n]}\n");
+    mba_buf_put(out, "\n]");
+    summary_of_claims(out, r);
+    mba_buf_put(out, "}\n");
     return mba_buf_status(out, "the summary");
 }

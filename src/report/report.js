@@ -10,7 +10,7 @@ const fmt = (x, n = 3) =>
   x == null ? "–" : Number(x.toPrecision(n)).toLocaleString("en", {maximumSignificantDigits: n});
 
 // Records of kernels come as keys and rows; null is "not measured" and leaves no property.
-const {keys, rows: records, stalls: reasons} = DATA.kernels;
+const {keys, rows: records, stalls: reasons, remedies} = DATA.kernels;
 DATA.kernels = records.map(row => {
   const k = Object.fromEntries(keys.map((name, i) => [name, row[i]]).filter(([, v]) => v !== null));
   k.stalls = k.stalls.map(([i, v]) => [reasons[i], v]);
@@ -172,6 +172,15 @@ const facts = k => [
   ["symbol", k.symbol, 1],
 ].filter(f => f[1] || f[1] === 0);
 
+// What to try, ranked by what it may save of the step; the savings are upper estimates.
+function advice(k) {
+  if (!k.advice?.length) return "";
+  const item = ([n, evidence, kernel, step]) =>
+    `<li><b>${esc(remedies[n][0])}</b>: ${esc(evidence)}. Try: ${esc(remedies[n][1])}. ` +
+    `Saves at most ${fmt(kernel)} % of the kernel${known(step) ? `, ${fmt(step)} % of the step` : ""}.</li>`;
+  return `<div class="whole"><h4>What to try</h4><ol>${k.advice.map(item).join("")}</ol></div>`;
+}
+
 function card(k) {
   const floors = [...FLOORS.map(([n, c], i) => [n, k.floors[i], c]), ["measured", k.us, "measured"]]
     .filter(f => known(f[1])).map(([n, v, c]) => [n, Math.min(100, 100 * v / k.us), fmt(v) + " µs", c]);
@@ -187,7 +196,7 @@ function card(k) {
     <p class="small">${share}${busiest}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>
-    <div><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div></div>`;
+    <div class="whole"><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div>${advice(k)}</div>`;
 }
 
 // ---- kernel explorer: sort, search, class filter, expand -----------------------------------------------------------

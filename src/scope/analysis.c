@@ -6,6 +6,7 @@
 #include "core/print.h"
 #include "core/sort.h"
 #include "scope/analysis_parts.h"
+#include "scope/rules.h"
 
 /* ---- names ---- */
 
@@ -217,6 +218,22 @@ static void deal_counters(mba_analysis *a)
     }
 }
 
+/* Marks matrix products. Our graph computes the head inside the loss operator, so the library's products for it have
+ * the class of the loss. The rules for kernel names recognise them, as they do in external programs. */
+static mba_status mark_products(mba_analysis *a)
+{
+    mba_rules *rules;
+    MBA_TRY(mba_rules_open(&rules, NULL));
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        mba_kernel_view *k = &a->kernel[i];
+        const char      *name = k->row->symbol ? k->row->symbol : k->row->name;
+        const mba_rule  *rule = k->kind == MBA_EMBED_LOSS && name ? mba_rules_match(rules, name) : NULL;
+        k->product = k->kind == MBA_GEMM || (rule && rule->kind == MBA_GEMM);
+    }
+    mba_rules_free(rules);
+    return MBA_OK;
+}
+
 static mba_status read_kernels(mba_analysis *a)
 {
     mba_row_kernel *row;
@@ -227,6 +244,7 @@ static mba_status read_kernels(mba_analysis *a)
         a->kernel[i].row = &row[i];
         a->kernel[i].kind = kind_of(row[i].kind);
     }
+    MBA_TRY(mark_products(a));
     deal_counters(a);
     return MBA_OK;
 }

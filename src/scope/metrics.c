@@ -58,7 +58,11 @@ static const char *const cache[] = { "l1tex__t_sector_hit_rate.pct",
 static const char *const access_pattern[] = { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-                                              "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" };
+                                              "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+                                              "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+                                              "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum",
+                                              "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",
+                                              "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct" };
 
 static const char *const pipes[] = { BUSY("tensor"),
                                      BUSY("fma"),
