@@ -4,7 +4,8 @@
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
  *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are recomputed
  *
- * CUDA variants: `specialized` (bf16), `tiles`, `lane` (everything else); their plans are in selective_scan_plan.c. */
+ * CUDA variants: `specialized` (bf16, 8 or 16 states), `tiles` (everything else); their plans are in
+ * selective_scan_plan.c. */
 #include "ops/selective_scan/selective_scan.h"
 
 #include "core/device.h"
@@ -57,9 +58,10 @@ static bool has_rows(const mba_tensor *t, int64_t rows, int64_t width)
 /* Activations have one type; parameters and states are fp32. */
 static mba_status check_reals(const mba_node *n)
 {
-    static const bool activation[MBA_IN_MAX] = { [U] = true, [DELTA] = true, [BM] = true,      [CM] = true,
-                                                 [Z] = true, [DOUT] = true,  [KEPT_IN] = true, [YS_IN] = true };
-    const mba_dtype   type = n->in[U]->type.dtype;
+    static const bool activation[MBA_IN_MAX] = {
+        [U] = true, [DELTA] = true, [BM] = true, [CM] = true, [Z] = true, [DOUT] = true, [YS_IN] = true
+    };
+    const mba_dtype type = n->in[U]->type.dtype;
     MBA_NEED(type == MBA_F32 || type == MBA_BF16, "selective_scan: u is neither fp32 nor bf16");
     for (int k = 0; k < MBA_IN_MAX; k++) {
         if (!n->in[k] || k == IDS) continue;
@@ -144,17 +146,17 @@ mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a
     return n->out[OUT];
 }
 
-/* Adds what the forward saves. bf16: states and y, which only CUDA variants use; with --recompute they are recomputed.
+/* Adds what the forward saves. bf16: states and y, which only `specialized` uses; with --recompute they are recomputed.
  * fp32: states between segments, which only the CPU uses; a hundredth of what a layer saves anyway. */
 static void save_states(mba_graph *g, const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     if (n->in[U]->type.dtype == MBA_F32 && scan_segments(d) > 1)
         mba_save_for_backward(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
-    if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16)) return;
+    if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16) || d.D / d.G % 4) return;
     const int64_t items = saved_items(n, d);
     mba_save_for_backward(g, n, KEPT,
-                          MBA_TYPE(MBA_BF16, items, mba_ceil(mba_ceil(d.B, items) * d.L, SAVE_EVERY), d.D, d.N));
+                          MBA_TYPE(MBA_F32, items, mba_ceil(mba_ceil(d.B, items) * d.L, SAVE_EVERY), d.D, d.N));
     if (mba_wants(n->in[Z])) mba_save_for_backward(g, n, YS, n->in[U]->type);
 }
 
@@ -342,7 +344,6 @@ const mba_op mba_op_selective_scan = {
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_specialized_plan,
                                      MBA_CUDA(selective_scan_specialized_cuda) },
                                    { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
-                                   { "lane", selective_scan_lane_plan, MBA_CUDA(selective_scan_lane_cuda) },
                                    { 0 } },
     .build = selective_scan_build,
     .terms = selective_scan_terms,
@@ -416,6 +417,5 @@ const mba_op mba_op_selective_scan_bwd = {
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_bwd_specialized_plan,
                                      MBA_CUDA(selective_scan_bwd_specialized_cuda) },
                                    { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
-                                   { "lane", selective_scan_bwd_lane_plan, MBA_CUDA(selective_scan_bwd_lane_cuda) },
                                    { 0 } },
 };

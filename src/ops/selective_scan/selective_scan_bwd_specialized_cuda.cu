@@ -8,8 +8,8 @@
  * kernel     scan_bwd_specialized     a warp holds 128 states of 8 or 16 channels; tiles from last to first, the states
  *            within a tile recomputed in registers
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values, saved states and y
- * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 44 KB, 36 KB for N = 8
- * resources  sm_90a, CUDA 13.0: 158 to 168 registers, no spill  [docs]
+ * launch     grid (items, blocks of 32 channels), block 8 N, dynamic smem 53 KB, 36 KB for N = 8
+ * resources  sm_90a, CUDA 13.0: 159 to 167 registers, no spill  [docs]
  *            blocks per SM: 3, 6 for N = 8
  * moves      u, delta, z, dout, y, states in; du, ddelta, dz out, once each; 2N/32 fp32 of dB and dC per token and
  * channel:
@@ -23,24 +23,26 @@
  *   N = 8    state l8, channel 4 l4 + e of sixteen
  * A pair of elements is an operand b of mma.sync in this layout (k: channels, n: states). With dt u (or dy) of one
  * token as the only nonzero row of a, the product sums lam dt u (or h dy) over the warp's channels: dB in rows 0 .. 7
- * of the result, dC in rows 8 .. 15. q and r are sums over states, across lanes. N = 16 rounds a lane's values to bf16
- * and adds them on tensor cores; N = 8, a small share of its models' time, adds in fp32 by shuffles (about 19 more
- * instructions per token). */
+ * of the result, dC in rows 8 .. 15. q and r are sums over states, across lanes, in fp32: gradients of parameters are
+ * sums of them over all tokens. */
 #include "device/cuda/block_timestamps.cuh"
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
 enum { CH = TILE_CHANNELS, CQ = CH / 4, SLOTS = TILE * CQ }; /* SLOTS: vectors of four channels per tile */
 
 template <int N> struct bwd_specialized_smem {
-    enum { NT = 8 * N, PAD = N == 16 ? 8 : 16 }; /* PAD: avoids bank conflicts between rows of x and dy */
-    float         dt[TILE][CH], x[TILE][CH + PAD], dy[TILE][CH + PAD]; /* x: dt u */
+    enum {
+        NT = 8 * N,
+        PAD = N == 16 ? 8 : 16,
+        PARTS = N == 16 ? 2 : 1
+    }; /* PAD: avoids bank conflicts between rows of x and dy */
+    float         dt[TILE][CH], x[TILE][PARTS][CH + PAD], dy[TILE][PARTS][CH + PAD]; /* x: dt u; store_parts() */
     float         b[TILE][N + 8], c[TILE][N + 8];
     float         q[TILE][CH + 4], r[TILE][CH + 4];
     float         bc[N / 4][TILE][2 * N + 4];                   /* dB | dC of each warp */
     float4        step[SLOTS], dD[SLOTS], dbias[SLOTS], dA[NT]; /* private to each thread: no barrier needed */
     float4        bias[CQ], skip[CQ];
-    uint32_t      kept[2][2][NT][32 / N];                  /* private: packed states before both halves of a
-                                                               * tile, of this tile and the next */
+    float         kept[2][2][NT][4]; /* private: states before both halves of a tile, of this tile and the next */
     quad<bf16>    stage[5][SLOTS], stage_bc[NT], u[SLOTS]; /* private: u, delta, z, dout, y; u of the previous tile */
     document      doc[SLOTS];
     origins<bf16> at;
@@ -80,19 +82,29 @@ template <int N> static __device__ __forceinline__ void by_state(float (&v)[4], 
     v[2] = v[3] = N == 16 ? a.y : a.x;
 }
 
-/* The state before half a tile. A channel out of range gets another's: its dt, x and dy are zero, so it has no
- * effect. */
-template <int N> static __device__ __forceinline__ void unpack_saved(float (&h)[4], const uint32_t *from, int l8)
+/* The state before half a tile, as load_tile_async() left it: N = 16 two states of a channel, then of the next. A
+ * channel out of range gets another's: its dt, x and dy are zero, so it has no effect. */
+template <int N> static __device__ __forceinline__ void read_saved(float (&h)[4], const float *from)
 {
-    typedef typename word<128 / N>::type words;
-    const words                          read = *(const words *)from;
-    const uint32_t(&k)[32 / N] = (const uint32_t(&)[32 / N]) read;
+    const float4 k = *(const float4 *)from;
+    h[0] = k.x;
+    h[1] = N == 16 ? k.z : k.y;
+    h[2] = N == 16 ? k.y : k.z;
+    h[3] = k.w;
+}
+
+/* Four values of a row (x, dy). N = 16 multiplies on tf32 tensor cores without loss: a value is the sum of two
+ * operands, one row apart, which are two k of one product. N = 8 multiplies in fp32; only its sums over channels
+ * truncate. */
+template <int N, int ROW> static __device__ __forceinline__ void store_parts(float *to, const float (&v)[4])
+{
+    float r[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        const uint32_t w = k[N == 16 ? e & 1 : e % (32 / N)];
-        const bool     upper = N == 16 ? e >> 1 : l8 & 1; // N = 8: a pair of states is loaded for one
-        h[e] = __uint_as_float(upper ? w & 0xffff0000u : w << 16);
+        r[e] = v[e] - tf32_of(v[e]);
     }
+    write4(to, v);
+    if (N == 16) write4(to + ROW, r);
 }
 
 /* Computes h over eight tokens from `from` on; h[0] is the state before. */
@@ -101,25 +113,21 @@ static __device__ __forceinline__ void recompute_states(float (&h)[9][4], float 
                                                         const bwd_specialized_smem<N> &sm, int from, int wc, int l4,
                                                         int l8)
 {
-    float2 b[2];
-    float  x[2];
-    if (N == 16) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            b[i] = *(const float2 *)&sm.b[from + 4 * i + l4][l8 * 2];
-            x[i] = sm.x[from + 4 * i + l4][wc + l8];
-        }
-    }
+    float2 b = {};
+    float  x = 0;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
         float dt[4], bx[4] = { 0, 0, 0, 0 }, bv[4], xv[4];
         by_channel<N>(dt, &sm.dt[from + k][wc], l4);
-        if (N == 16) {                                     // a separate product leaves one FMA from state to state
-            const float here = l4 == k % 4 ? x[k / 4] : 0; // k is the token; all others are zero
-            mma_tf32_k4(bx, b[k / 4].x, b[k / 4].y, here);
+        if (N == 16) { // a separate product leaves one FMA from state to state
+            if (k % 2 == 0) {
+                b = *(const float2 *)&sm.b[from + k + l4 / 2][l8 * 2];
+                x = sm.x[from + k + l4 / 2][l4 & 1][wc + l8];
+            }
+            mma_tf32_k4(bx, b.x, b.y, l4 / 2 == k % 2 ? x : 0); // two k per token; those of the other are zero
         } else {
             by_state<N>(bv, sm.b[from + k], l8);
-            by_channel<N>(xv, &sm.x[from + k][wc], l4);
+            by_channel<N>(xv, &sm.x[from + k][0][wc], l4);
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -129,11 +137,10 @@ static __device__ __forceinline__ void recompute_states(float (&h)[9][4], float 
     }
 }
 
-/* Sums over eight tokens on tensor cores. qr (N = 16): column k is token k, rows are channels, q and then r. b, c: row
- * k is token k of lam dt u, row k + 8 that of h dy; columns are the states of elements 0 and 1 (N = 16: and of 2 and
- * 3). The other rows are unused. */
+/* Sums over channels for eight tokens on tensor cores: row k is token k of lam dt u, row k + 8 that of h dy; columns
+ * are the states of elements 0 and 1 (N = 16: and of 2 and 3). The other rows are unused. */
 template <int N> struct sums_of_lane {
-    float qr[4], b[N / 8][4], c[N / 8][4];
+    float b[N / 8][4], c[N / 8][4];
 };
 
 template <int N>
@@ -151,18 +158,18 @@ static __device__ __forceinline__ void add_token(sums_of_lane<N> &s, int k, int 
     }
 }
 
-/* Adds q and r of tokens k and k + 1 to their columns; p: pairs of channels of this lane's states, as 8 x 8
- * matrices. */
-static __device__ __forceinline__ void add_pair(sums_of_lane<16> &s, int k, int l8, const uint32_t (&p)[2][2])
+/* Sums q and r of tokens k and k + 1 over the eight lanes that hold a channel's states; v: two channels of q, then of
+ * r, of each token. Every lane gets one of eight sums. */
+static __device__ __forceinline__ void sum_states(bwd_specialized_smem<16> &sm, int t, int wc, int l4, int l8,
+                                                  const float (&v)[2][4])
 {
-    const uint32_t ones = 0x3f803f80u; // two of 1.0
-    const uint32_t a[4] = { transpose_8x8(p[0][0]), transpose_8x8(p[0][1]), transpose_8x8(p[1][0]),
-                            transpose_8x8(p[1][1]) };
-    mma_bf16_k16(s.qr, a, l8 == k ? ones : 0u, l8 == k + 1 ? ones : 0u);
+    float s[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) s[i] = fold(fold(v[i][0], v[i][1], 4), fold(v[i][2], v[i][3], 4), 8);
+    (l8 & 2 ? sm.r : sm.q)[t + (l8 >> 2)][wc + 2 * l4 + (l8 & 1)] = fold(s[0], s[1], 16);
 }
 
-/* Sums q and r of a token in fp32 over the eight lanes that hold a channel's states; every lane gets one of eight
- * sums. */
+/* The same for one token of four channels with N = 8. */
 static __device__ __forceinline__ void sum_states(bwd_specialized_smem<8> &sm, int t, int wc, int l4, int l8,
                                                   const float (&q)[4], const float (&r)[4])
 {
@@ -173,7 +180,7 @@ static __device__ __forceinline__ void sum_states(bwd_specialized_smem<8> &sm, i
 
 template <int N>
 static __device__ __forceinline__ void store_sums(bwd_specialized_smem<N> &sm, const sums_of_lane<N> &s, int from,
-                                                  int warp, int wc, int l4, int l8)
+                                                  int warp, int l4, int l8)
 {
     float *bc = sm.bc[warp][from + l8];
     if (N == 16) {
@@ -184,8 +191,6 @@ static __device__ __forceinline__ void store_sums(bwd_specialized_smem<N> &sm, c
         *(float2 *)(bc + 2 * l4) = make_float2(s.b[0][0], s.b[0][1]);
         *(float2 *)(bc + 8 + 2 * l4) = make_float2(s.c[0][2], s.c[0][3]);
     }
-#pragma unroll
-    for (int e = 0; e < 4 && N == 16; e++) (e >> 1 ? sm.r : sm.q)[from + 2 * l4 + (e & 1)][wc + l8] = s.qr[e];
 }
 
 /* Eight adjoint steps, last token first. g is a_{t+1} lam_{t+1} of the last token on entry, a lam of the first on
@@ -195,28 +200,24 @@ static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float 
                                                      const float (&A2)[4], bwd_specialized_smem<N> &sm, int from,
                                                      int warp, int wc, int l4, int l8)
 {
-    float2          c[2];
-    float           y[2], dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4];
-    uint32_t        pairs[2][2];
+    float2          c = {};
+    float           y = 0, dA[4] = { 0, 0, 0, 0 }, xs[4], ys[4], pair[2][4];
     sums_of_lane<N> s = {};
-    if (N == 16) {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            c[i] = *(const float2 *)&sm.c[from + 4 * i + l4][l8 * 2];
-            y[i] = sm.dy[from + 4 * i + l4][wc + l8];
-        }
-    }
-    by_channel<N>(xs, &sm.x[from + l8][wc], l4); // token: lane/4
-    by_channel<N>(ys, &sm.dy[from + l8][wc], l4);
+    by_channel<N>(xs, &sm.x[from + l8][0][wc], l4); // token: lane/4
+    by_channel<N>(ys, &sm.dy[from + l8][0][wc], l4);
 #pragma unroll
     for (int k = 7; k >= 0; k--) {
         float lam[4] = { g[0], g[1], g[2], g[3] }, q[4], r[4], b[4], dt[4];
         if (N == 16) {
-            mma_tf32_k4(lam, c[k / 4].x, c[k / 4].y, l4 == k % 4 ? y[k / 4] : 0);
+            if (k % 2) {
+                c = *(const float2 *)&sm.c[from + k - 1 + l4 / 2][l8 * 2];
+                y = sm.dy[from + k - 1 + l4 / 2][l4 & 1][wc + l8];
+            }
+            mma_tf32_k4(lam, c.x, c.y, l4 / 2 == k % 2 ? y : 0);
         } else {
             float cv[4], yv[4];
             by_state<N>(cv, sm.c[from + k], l8);
-            by_channel<N>(yv, &sm.dy[from + k][wc], l4);
+            by_channel<N>(yv, &sm.dy[from + k][0][wc], l4);
 #pragma unroll
             for (int e = 0; e < 4; e++) lam[e] = fmaf(cv[e], yv[e], lam[e]);
         }
@@ -225,14 +226,16 @@ static __device__ __forceinline__ void adjoint_steps(float (&g)[4], const float 
         adjoint_step(g, q, r, dA, lam, decay[k], h[k], A2, b, dt);
         add_token<N>(s, k, l8, lam, h[k + 1], xs, ys);
         if constexpr (N == 16) {
-            pairs[k & 1][0] = pack_bf16(q[0] + q[2], q[1] + q[3]);
-            pairs[k & 1][1] = pack_bf16(r[0] + r[2], r[1] + r[3]);
-            if (k % 2 == 0) add_pair(s, k, l8, pairs);
+            pair[k & 1][0] = q[0] + q[2];
+            pair[k & 1][1] = q[1] + q[3];
+            pair[k & 1][2] = r[0] + r[2];
+            pair[k & 1][3] = r[1] + r[3];
+            if (k % 2 == 0) sum_states(sm, from + k, wc, l4, l8, pair);
         } else {
             sum_states(sm, from + k, wc, l4, l8, q, r);
         }
     }
-    store_sums<N>(sm, s, from, warp, wc, l4, l8);
+    store_sums<N>(sm, s, from, warp, l4, l8);
     const float4 sum = sm.dA[threadIdx.x];
     sm.dA[threadIdx.x] = make_float4(sum.x + dA[0], sum.y + dA[1], sum.z + dA[2], sum.w + dA[3]);
 }
@@ -268,9 +271,9 @@ static __device__ __forceinline__ void load_tile_async(const scan_operands<bf16>
     // addresses first: a load from shared memory between two asynchronous copies costs three idle issue slots
     const bf16 *u = sm.at.u + column, *delta = sm.at.delta + column, *z = sm.at.z + column, *dout = sm.at.dout + column,
                *ys = sm.at.ys + column;
-    const bf16 *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last),
-                            2 * (int)(is_c ? p.C.row : p.B.row));
-    const bf16 *kept = (const bf16 *)sm.at.kept + (REGULAR || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8 & ~1);
+    const bf16  *bc = row_at((is_c ? sm.at.C : sm.at.B) + me % (N / 4) * 4, min(tile * TILE + (int)(me / BQ), last),
+                             2 * (int)(is_c ? p.C.row : p.B.row));
+    const float *kept = sm.at.kept + (REGULAR || c < left ? c : 0) * N + (N == 16 ? 2 * l8 : l8);
 #pragma unroll
     for (int i = 0; i < NP; i++) {
         const int t = min(tile * TILE + (int)(me / CQ) + i * RP, last), s = me + i * NT;
@@ -283,10 +286,10 @@ static __device__ __forceinline__ void load_tile_async(const scan_operands<bf16>
     copy_async<8>(&sm.stage_bc[me], bc);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const bf16 *k = row_at(kept, min(2 * tile + half, last / SAVE_EVERY), 2 * N * p.D);
+        const float *k = row_at(kept, min(2 * tile + half, last / SAVE_EVERY), 4 * N * p.D);
 #pragma unroll
         for (int i = 0; i < 32 / N; i++) // all channels of a lane are in range, or none
-            copy_async<4>(&sm.kept[tile & 1][half][me][i], k + i * N);
+            copy_async<N / 2>(&sm.kept[tile & 1][half][me][N / 8 * i], k + i * N);
     }
     if (!REGULAR && (p.ids.at || p.pack > 1)) {
 #pragma unroll
@@ -344,19 +347,18 @@ static __device__ __forceinline__ void begin_tile(const scan_operands<bf16> &p, 
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             dt[e] = step_of<false>(dt[e] + bias[e]);
-            x[e] = rounded_tf32(dt[e] * u[e]);
-            dy[e] = rounded_tf32(dy[e]);
+            x[e] = dt[e] * u[e];
+            if (!in) x[e] = dy[e] = 0;
         }
-        const float4 d4 = make_float4(dt[0], dt[1], dt[2], dt[3]), zero = make_float4(0, 0, 0, 0);
-        float4      *to_dt = (float4 *)&sm.dt[row][cq * 4], *to_x = (float4 *)&sm.x[row][cq * 4],
-               *to_dy = (float4 *)&sm.dy[row][cq * 4];
+        const float4 d4 = make_float4(dt[0], dt[1], dt[2], dt[3]);
+        float4      *to_dt = (float4 *)&sm.dt[row][cq * 4];
         sm.step[s] = d4;
         *to_dt = d4;
-        *to_x = make_float4(x[0], x[1], x[2], x[3]);
-        *to_dy = make_float4(dy[0], dy[1], dy[2], dy[3]); // exceptions overwrite: cheaper than four selects
+        store_parts<N, CH + bwd_specialized_smem<N>::PAD>(&sm.x[row][0][cq * 4], x);
+        store_parts<N, CH + bwd_specialized_smem<N>::PAD>(&sm.dy[row][0][cq * 4], dy);
         if (!REGULAR && (p.ids.at || p.pack > 1) && sm.doc[s].here != sm.doc[s].before)
             *to_dt = make_float4(RESET_STEP, RESET_STEP, RESET_STEP, RESET_STEP);
-        if (!in) *to_dt = *to_x = *to_dy = zero;
+        if (!in) *to_dt = make_float4(0, 0, 0, 0);
     }
     float v[4];
     values(v, sm.stage_bc[me]);
@@ -377,7 +379,7 @@ static __device__ __forceinline__ void finish_tile(const scan_operands<bf16> &p,
     for (int i = 0; i < NP; i++) {
         const int    row = me / CQ + i * RP, t = tile * TILE + row, s = me + i * NT;
         const float4 q4 = *(const float4 *)&sm.q[row][cq * 4], r4 = *(const float4 *)&sm.r[row][cq * 4];
-        const float4 y4 = *(const float4 *)&sm.dy[row][cq * 4], d4 = sm.step[s], b = sm.dbias[s];
+        const float4 y4 = *(const float4 *)&sm.dy[row][0][cq * 4], d4 = sm.step[s], b = sm.dbias[s];
         const float  q[4] = { q4.x, q4.y, q4.z, q4.w }, r[4] = { r4.x, r4.y, r4.z, r4.w },
                     dy[4] = { y4.x, y4.y, y4.z, y4.w };
         const float dt[4] = { d4.x, d4.y, d4.z, d4.w };
@@ -507,7 +509,7 @@ __global__ void __launch_bounds__(8 * N, N == 16 ? 3 : BLOCKS_PER_SM_8)
 #pragma unroll 1
         for (int half = REGULAR || tile * TILE + SAVE_EVERY < sm.at.a.length; half >= 0; half--) {
             float h[SAVE_EVERY + 1][4], decay[SAVE_EVERY][4];
-            unpack_saved<N>(h[0], sm.kept[tile & 1][half][tid], l8);
+            read_saved<N>(h[0], sm.kept[tile & 1][half][tid]);
             recompute_states<N>(h, decay, A2, sm, half * SAVE_EVERY, wc, l4, l8);
             adjoint_steps<N>(g, h, decay, A2, sm, half * SAVE_EVERY, warp, wc, l4, l8);
         }
@@ -526,6 +528,7 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     scan_operands<bf16> p = scan_bwd_operands_of<bf16>(c, c->plan->launch[main].grid[0], TILE_CHANNELS);
     set_saved_states(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
     p.ys = (bf16 *)c->in[YS_IN];
+    p.aligned4 = true; // the plan refuses others
     if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main);
     mba_assert((p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))
@@ -533,9 +536,8 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     const uint32_t added = 1u << DU | 1u << DDELTA | 1u << DZ;
     const bool     plain = p.L % TILE == 0 && p.Dg % CH == 0 && p.z.at && p.dout.at && p.du.at && p.ddelta.at && p.dz.at
                        && !(p.adds & added) && !p.ids.at && p.pack == 1;
-    auto *kernel = p.N == 8 ? scan_bwd_specialized<8, false>
-                   : plain  ? scan_bwd_specialized<16, true>
-                            : scan_bwd_specialized<16, false>;
+    auto *kernel = p.N == 8 ? (plain ? scan_bwd_specialized<8, true> : scan_bwd_specialized<8, false>)
+                            : (plain ? scan_bwd_specialized<16, true> : scan_bwd_specialized<16, false>);
     MBA_KERNEL(c, k, kernel, p);
     return scan_sums(c, k + 1, p);
 }

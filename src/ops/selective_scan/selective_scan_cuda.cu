@@ -1,48 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selective_scan_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), forward: fp32 or bf16, 8 or 16 states, and the
+/* selective_scan_cuda.cu -- variant `tiles` of selective_scan (Mamba-1), forward: fp32 or bf16, any shape, and the
  * passes that find the states between segments of long sequences (the backward pass uses them too).
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
  *   u, delta, z, out (B, L, D)   B, C (B, L, G, N) bf16 or fp32     A_log (D, N)   states (B, D, N) fp32
  *
  * kernel     scan_fwd_tiles     warp-specialized: state warps run the recurrence; 4 element warps load, compute dt,
- *            gate and store
- * takes      N = 8 or 16, D/G a multiple of 4, rows aligned to four values
- * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 20 to 58 KB
- * resources  sm_90a, CUDA 13.0: 74 to 84 registers, no spill  [docs]
+ *            gate and store. States in groups of N = 4, 8 or 16, one group after the other, C h of the groups so far in
+ *            scratch
+ * takes      everything; rows aligned to four values are loaded as vectors
+ * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 21 to 58 KB
+ * resources  sm_90a, CUDA 13.0: 77 to 114 registers, no spill  [docs]
  *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
  * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: time ascends, segments of a sequence in order
  *
- * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and the sum of its
- * steps takes      what scan_fwd_tiles takes
- * launch     grid (items, blocks of 32 channels), block 8 N, static smem 10 KB
- * resources  sm_90a, CUDA 13.0: 96 to 128 registers, 9216 to 10240 B of shared memory, no spill  [docs]
+ * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and its sum of steps
+ * takes      what scan_fwd_tiles takes
+ * launch     grid (items, blocks of 32 channels, groups of states), block 8 N, static smem 10 KB
+ * resources  sm_90a, CUDA 13.0: 96 to 219 registers, 8704 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
  * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
  * kernel     scan_combine       initial states of segments from the results of scan_carry, one thread per state
- * launch     grid ceil(B D N / 256), block 256
+ * launch     grid ceil(B D N / 256), block 256; N padded to whole groups
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
  * measured   H200: 8.53 us, 2 % of floor (memory), ALU 26 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: segments in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-/* ---- forward. CH/16 N/8 state warps hold 16 channels x 8 states each, four per lane: channels lane/4 and + 8, states
- * 2 (lane%4) and + 1. State warps and 4 element warps alternate between two buffers, so that exponentials never wait
- * for element-wise work. Named barriers 1, 2: buffer full (element to state warps); 3, 4: done (state to element warps)
- * ---- */
+/* ---- forward. A state warp holds 128 states of one group of N, four per lane: channels lane/4 and + 8 with states
+ * 2 (lane%4) and + 1, or for N = 4 channels lane/4, + 8, + 16 and + 24 with state lane%4. State warps and 4 element
+ * warps alternate between two buffers, so that exponentials never wait for element-wise work. Named barriers 1, 2:
+ * buffer full (element to state warps); 3, 4: done (state to element warps). The groups of states follow each other:
+ * group s of tile t is turn s * tiles + t ---- */
 
 template <typename T, int N, int CH> struct fwd_smem {
+    enum { LANE_CHANNELS = N == 4 ? 4 : 2, LANE_STATES = 4 / LANE_CHANNELS, HALVES = N == 16 ? 2 : 1 };
     struct buffer {
-        float dt[TILE][CH];    /* channels c and c + 8 of sixteen are adjacent */
+        float dt[TILE][CH];    /* channels c, c + 8, .. of a lane are adjacent */
         float x[TILE][CH + 8]; /* dt u */
         float b[TILE][N + 8], c[TILE][N + 8];
-        float y[N / 8][TILE][CH + 4]; /* partial sums of C h, one per eight states */
+        float y[HALVES][TILE][CH + 4]; /* partial sums of C h, one per eight states */
     } buf[2];
     quad<T>    stash[2][2][TILE * CH / 512][128]; /* u and z of the two tiles in flight; private to a thread */
     float      bias[CH], skip[CH];
@@ -51,74 +54,87 @@ template <typename T, int N, int CH> struct fwd_smem {
 
 enum { ELEMENT_THREADS = 128, FULL = 1, DONE = 3 };
 
+/* C h of the groups so far for four channels of a token, in scratch: adds them to y, and stores the sum unless this is
+ * the last group. The thread that reads a value has written it. */
+template <typename T, int N>
+static __device__ __forceinline__ void add_groups(const scan_operands<T> &p, float (&y)[4], float *at,
+                                                  const turn_of<N> &v, int valid)
+{
+    if (v.state) {
+        float old[4];
+        values(old, read4(at, p.aligned4, valid));
+#pragma unroll
+        for (int e = 0; e < 4; e++) y[e] += old[e];
+    }
+    if (!v.last) write4(at, y, false, p.aligned4, valid);
+}
+
 /* The loop of an element warp: loads a tile ahead, computes dt and dt u, and finishes the tile of two buffers ago. */
 template <typename T, int N, int CH>
 static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int et)
 {
-    constexpr bool EXACT = sizeof(T) == 4;
-    constexpr int  CQ = CH / 4, RP = ELEMENT_THREADS / CQ, NP = TILE / RP, NT = CH * N / 4 + ELEMENT_THREADS;
-    const int      cq = et % CQ, tr = et / CQ, length = sm.at.a.length, tiles = (length + TILE - 1) / TILE;
-    const bool     mine = sm.at.a.channel + 4 * cq < sm.at.a.channels, gated = p.z.at && p.out.at;
-    const int      column = mine ? 4 * cq : 0;
-    const int      br = et / (N / 2), bv = et % (N / 4) * 4; // four values of B or C of row br
-    const bool     is_c = et % (N / 2) >= N / 4;
-    const int      dpos = cq / 4 * 16 + (cq * 4 & 7) * 2 + (cq >> 1 & 1); // channel c at c/16 16 + c%8 2 + c/8%2
-    const int      advance = TILE % p.L;
-    int            phase[NP]; // token in its sequence of the row that is loaded next
-    quad<T>        ru[NP], rd[NP], rz[NP], rb;
-    document       doc[NP];
-#pragma unroll
-    for (int i = 0; i < NP; i++) phase[i] = (sm.at.a.first + tr + i * RP) % p.L;
-    auto read = [&](int tile) {
+    typedef fwd_smem<T, N, CH> S;
+    constexpr bool             EXACT = sizeof(T) == 4;
+    constexpr int CQ = CH / 4, RP = ELEMENT_THREADS / CQ, NP = TILE / RP, NT = CH * N / 4 + ELEMENT_THREADS;
+    constexpr int STRIDE = S::LANE_CHANNELS; // between adjacent channels in rows of dt
+    const int     cq = et % CQ, tr = et / CQ, length = sm.at.a.length, tiles = (length + TILE - 1) / TILE;
+    const int     valid = sm.at.a.channels - sm.at.a.channel - 4 * cq, turns = p.padded / N * tiles;
+    const bool    gated = p.z.at && p.out.at, wide = p.aligned4;
+    const int     br = et / (N / 2), bv = et % (N / 4) * 4; // four values of B or C of row br
+    const bool    is_c = et % (N / 2) >= N / 4;
+    const int     dpos = cq * 4 / (8 * STRIDE) * 8 * STRIDE + cq % 2 * 4 * STRIDE + cq / 2 % STRIDE;
+    quad<T>       ru[NP], rd[NP], rz[NP], rb;
+    document      doc[NP];
+    auto          read = [&](int turn) {
+        const turn_of<N> v(turn, tiles, p.N);
 #pragma unroll
         for (int i = 0; i < NP; i++) {
-            const int t = min(tile * TILE + tr + i * RP, length - 1);
-            ru[i] = read4(sm.at.u + t * p.u.row + column);
-            rd[i] = read4(sm.at.delta + t * p.delta.row + column);
-            if (gated) rz[i] = read4(sm.at.z + t * p.z.row + column);
-            doc[i] = read_document(sm.at.ids, p.ids.row, t, phase[i] == 0 || t + sm.at.a.first == 0, p.pack > 1);
-            phase[i] += advance;
-            if (phase[i] >= p.L) phase[i] -= p.L;
+            const int  t = min(v.tile * TILE + tr + i * RP, length - 1);
+            const bool leads = p.pack > 1 ? t % p.L == 0 : t + sm.at.a.first == 0;
+            ru[i] = read4(sm.at.u + t * p.u.row + 4 * cq, wide, valid);
+            rd[i] = read4(sm.at.delta + t * p.delta.row + 4 * cq, wide, valid);
+            if (gated && v.last) rz[i] = read4(sm.at.z + t * p.z.row + 4 * cq, wide, valid);
+            doc[i] = read_document(sm.at.ids, p.ids.row, t, leads, p.pack > 1);
         }
-        const int t = min(tile * TILE + br, length - 1);
-        if (br < TILE) rb = read4((is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + bv, p.aligned4_bc);
+        const int t = min(v.tile * TILE + br, length - 1);
+        if (br < TILE)
+            rb = read4((is_c ? sm.at.C + t * p.C.row : sm.at.B + t * p.B.row) + v.state + bv, p.aligned4_bc,
+                       p.N - v.state - bv);
     };
-    auto finish = [&](int tile) {
-        const auto &s = sm.buf[tile & 1];
+    auto finish = [&](int turn) {
+        const turn_of<N> v(turn, tiles, p.N);
+        const auto      &s = sm.buf[turn & 1];
 #pragma unroll
         for (int i = 0; i < NP; i++) {
-            const int r = tr + i * RP, t = tile * TILE + r;
-            float     y[4], u[4], z[4];
-            values(u, sm.stash[tile & 1][0][i][et]);
+            const int    r = tr + i * RP, t = v.tile * TILE + r;
             const float4 y0 = *(const float4 *)&s.y[0][r][cq * 4], k = *(const float4 *)&sm.skip[cq * 4];
-            y[0] = fmaf(k.x, u[0], y0.x);
-            y[1] = fmaf(k.y, u[1], y0.y);
-            y[2] = fmaf(k.z, u[2], y0.z);
-            y[3] = fmaf(k.w, u[3], y0.w);
-            if (N == 16) {
-                const float4 y1 = *(const float4 *)&s.y[N / 8 - 1][r][cq * 4];
-                y[0] += y1.x;
-                y[1] += y1.y;
-                y[2] += y1.z;
-                y[3] += y1.w;
-            }
-            if (t >= length || !mine) continue;
-            if (p.ys) write4(sm.at.ys + (int64_t)t * p.D + column, y);
+            const float4 y1 = N == 16 ? *(const float4 *)&s.y[S::HALVES - 1][r][cq * 4] : make_float4(0, 0, 0, 0);
+            float        y[4] = { y0.x + y1.x, y0.y + y1.y, y0.z + y1.z, y0.w + y1.w }, u[4], z[4];
+            if (t >= length || valid <= 0 || !(p.out.at || p.ys)) continue;
+            if (p.padded > N) add_groups<T, N>(p, y, sm.at.partial + (int64_t)t * p.D + 4 * cq, v, valid);
+            if (!v.last) continue;
+            values(u, sm.stash[turn & 1][0][i][et]);
+            y[0] = fmaf(k.x, u[0], y[0]);
+            y[1] = fmaf(k.y, u[1], y[1]);
+            y[2] = fmaf(k.z, u[2], y[2]);
+            y[3] = fmaf(k.w, u[3], y[3]);
+            if (p.ys) write4(sm.at.ys + (int64_t)t * p.D + 4 * cq, y, false, wide, valid);
             if (!p.out.at) continue;
             if (gated) {
-                values(z, sm.stash[tile & 1][1][i][et]);
+                values(z, sm.stash[turn & 1][1][i][et]);
 #pragma unroll
                 for (int e = 0; e < 4; e++) y[e] *= z[e] * gate_sigmoid<EXACT>(z[e]);
             }
-            write4(sm.at.out + t * p.out.row + column, y);
+            write4(sm.at.out + t * p.out.row + 4 * cq, y, false, wide, valid);
         }
     };
     read(0);
-    for (int tile = 0; tile < tiles; tile++) {
-        auto &s = sm.buf[tile & 1];
-        if (tile >= 2) {
-            barrier_wait<DONE>(tile, NT);
-            finish(tile - 2);
+    for (int turn = 0; turn < turns; turn++) {
+        auto     &s = sm.buf[turn & 1];
+        const int tile = turn_of<N>(turn, tiles, p.N).tile;
+        if (turn >= 2) {
+            barrier_wait<DONE>(turn, NT);
+            finish(turn - 2);
         }
 #pragma unroll
         for (int i = 0; i < NP; i++) {
@@ -130,13 +146,13 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
             float        u[4], d[4];
             values(u, ru[i]);
             values(d, rd[i]);
-            sm.stash[tile & 1][0][i][et] = ru[i];
-            if (gated) sm.stash[tile & 1][1][i][et] = rz[i];
+            sm.stash[turn & 1][0][i][et] = ru[i];
+            if (gated) sm.stash[turn & 1][1][i][et] = rz[i];
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 d[e] = step_of<EXACT>(d[e] + bias[e]) * in;
-                u[e] = EXACT ? u[e] * d[e] : round_tf32(u[e] * d[e]);
-                s.dt[r][dpos + e * 2] = reset ? in * RESET_STEP : d[e];
+                u[e] *= d[e];
+                s.dt[r][dpos + e * STRIDE] = reset ? in * RESET_STEP : d[e];
             }
             write4(&s.x[r][cq * 4], u);
         }
@@ -145,106 +161,112 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
             values(v, rb);
             write4((is_c ? s.c[br] : s.b[br]) + bv, v);
         }
-        barrier_arrive<FULL>(tile, NT);
-        if (tile + 1 < tiles) read(tile + 1);
+        barrier_arrive<FULL>(turn, NT);
+        if (turn + 1 < turns) read(turn + 1);
     }
-    for (int tile = max(tiles - 2, 0); tile < tiles; tile++) {
-        barrier_wait<DONE>(tile, NT);
-        finish(tile);
+    for (int turn = max(turns - 2, 0); turn < turns; turn++) {
+        barrier_wait<DONE>(turn, NT);
+        finish(turn);
     }
 }
 
-/* The loop of a state warp: the recurrence, C h, and saved states. bf16: products on tf32 tensor cores, with a token as
- * k, all others zero. */
+/* Saves the state of a lane's channels (row: of this block's first channel). Rows of scratch are whole groups. */
+template <typename S>
+static __device__ __forceinline__ void save_states(float *row, int stride, const float (&h)[4], int channel, int limit)
+{
+#pragma unroll
+    for (int i = 0; i < S::LANE_CHANNELS; i++) {
+        float *to = row + (int64_t)(channel + 8 * i) * stride;
+        if (channel + 8 * i >= limit) continue;
+        if (S::LANE_STATES == 2) *(float2 *)to = make_float2(h[2 * i % 4], h[(2 * i + 1) % 4]);
+        else *to = h[i];
+    }
+}
+
+/* Four tokens from row `r4` on: the recurrence, and C h, of which a lane gets token lane%4. */
+template <typename S>
+static __device__ __forceinline__ void state_tokens(float (&h)[4], const float (&A2)[4], typename S::buffer &s, int r4,
+                                                    int half, int cg, int state, int l4, int l8)
+{
+    enum { LC = S::LANE_CHANNELS, LS = S::LANE_STATES };
+    float y[LC][4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        float dt[LC], x[LC], b[LS], c[LS];
+        load(dt, &s.dt[r4 + j][cg * 8 * LC + l8 * LC]);
+        load(b, &s.b[r4 + j][state]);
+        load(c, &s.c[r4 + j][state]);
+#pragma unroll
+        for (int i = 0; i < LC; i++) {
+            x[i] = s.x[r4 + j][cg * 8 * LC + l8 + 8 * i];
+            y[i][j] = 0;
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            h[e] = fmaf(fast_exp2(dt[e / LS] * A2[e]), h[e], x[e / LS] * b[e % LS]);
+            y[e / LS][j] = fmaf(c[e % LS], h[e], y[e / LS][j]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < LC; i++)
+        s.y[half][r4 + l4][cg * 8 * LC + l8 + 8 * i] = fold(fold(y[i][0], y[i][1], 1), fold(y[i][2], y[i][3], 1), 2);
+}
+
+/* The loop of a state warp: the recurrence, C h, and saved states. */
 template <typename T, int N, int CH>
 static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd_smem<T, N, CH> &sm, int warp, int lane)
 {
+    typedef fwd_smem<T, N, CH> S;
+    enum { LC = S::LANE_CHANNELS, LS = S::LANE_STATES };
     const block_work a = sm.at.a;
-    constexpr bool   EXACT = sizeof(T) == 4;
-    constexpr int    NG = CH / 16, NT = CH * N / 4 + ELEMENT_THREADS;
-    const int        l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, ns = warp / NG, c0 = cg * 16 + l8, c1 = c0 + 8,
-              st = ns * 8 + l4 * 2;
-    const bool ok0 = a.channel + c0 < a.channels, ok1 = a.channel + c1 < a.channels;
-    const int  tiles = (a.length + TILE - 1) / TILE;
-    float      A2[4], h[4], pick[8];
+    constexpr int    NG = CH / (8 * LC), NT = CH * N / 4 + ELEMENT_THREADS;
+    const int        l4 = lane & 3, l8 = lane >> 2, cg = warp % NG, half = warp / NG, c0 = cg * 8 * LC + l8;
+    const int        own = half * 8 + l4 * LS, tiles = (a.length + TILE - 1) / TILE, turns = p.padded / N * tiles;
+    const bool       twice = p.saved_every == SAVE_EVERY; // saves within a tile
+    float            A2[4], h[4];
+    for (int turn = 0; turn < turns; turn++) {
+        const turn_of<N> v(turn, tiles, p.N);
+        auto            &s = sm.buf[turn & 1];
+        auto             each = [&](auto f) { // f(element, channel, state) for what is in range
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-        const int64_t ch = a.channel + (e < 2 ? c0 : c1), n = st + (e & 1);
-        const bool    ok = e < 2 ? ok0 : ok1;
-        A2[e] = ok ? A2_of(p.A_log.at[ch * p.A_log.row + n]) : 0;
-        h[e] = p.start.at && ok ? p.start.sequence(a.item)[ch * p.start.row + n] : 0;
-    }
-#pragma unroll
-    for (int j = 0; j < 8; j++) pick[j] = l8 == j ? 1.0f : 0.0f;
-    for (int tile = 0; tile < tiles; tile++) {
-        auto &s = sm.buf[tile & 1];
-        barrier_wait<FULL>(tile, NT);
-#pragma unroll
-        for (int g = 0; g < 2; g++) {
-            if (p.kept && (g == 0 || (p.saved_every == SAVE_EVERY && tile * TILE + SAVE_EVERY < a.length))) {
-                T *k = sm.at.kept + (int64_t)(tile * (TILE / p.saved_every) + g) * p.D * N + st;
-                if (ok0) write2(k + c0 * N, h[0], h[1]);
-                if (ok1) write2(k + c1 * N, h[2], h[3]);
+            for (int e = 0; e < 4; e++) {
+                const int64_t ch = a.channel + c0 + 8 * (e / LS), n = v.state + own + e % LS;
+                if (ch < a.channels && n < p.N) f(e, ch, n);
             }
-            float d[4] = { 0, 0, 0, 0 }, y0[4], y1[4];
+        };
+        if (v.tile == 0) {
 #pragma unroll
-            for (int q = 0; q < 2; q++) {
-                const int   r4 = g * 8 + q * 4;
-                const float x0 = EXACT ? 0 : s.x[r4 + l4][c0], x1 = EXACT ? 0 : s.x[r4 + l4][c1],
-                            bq = EXACT ? 0 : s.b[r4 + l4][ns * 8 + l8];
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    const float2 dt = *(const float2 *)&s.dt[r4 + j][cg * 16 + l8 * 2],
-                                 C = *(const float2 *)&s.c[r4 + j][st];
-                    h[0] *= fast_exp2(dt.x * A2[0]);
-                    h[1] *= fast_exp2(dt.x * A2[1]);
-                    h[2] *= fast_exp2(dt.y * A2[2]);
-                    h[3] *= fast_exp2(dt.y * A2[3]);
-                    if (EXACT) {
-                        const float2 B = *(const float2 *)&s.b[r4 + j][st];
-                        const float  u0 = s.x[r4 + j][c0], u1 = s.x[r4 + j][c1];
-                        h[0] = fmaf(u0, B.x, h[0]);
-                        h[1] = fmaf(u0, B.y, h[1]);
-                        h[2] = fmaf(u1, B.x, h[2]);
-                        h[3] = fmaf(u1, B.y, h[3]);
-                    } else {
-                        mma_tf32_k4(h, x0, x1, l4 == j ? bq : 0); // k is the token; all others are zero
-                    }
-                    y0[j] = fmaf(C.y, h[1], C.x * h[0]);
-                    y1[j] = fmaf(C.y, h[3], C.x * h[2]);
-                    if (!EXACT && (j & 1))
-                        mma_tf32_k8(d, y0[j - 1], y1[j - 1], y0[j], y1[j], pick[q * 4 + j - 1], pick[q * 4 + j]);
-                }
-                if (EXACT) { // token: lane%4
-                    s.y[ns][r4 + l4][c0] = fold(fold(y0[0], y0[1], 1), fold(y0[2], y0[3], 1), 2);
-                    s.y[ns][r4 + l4][c1] = fold(fold(y1[0], y1[1], 1), fold(y1[2], y1[3], 1), 2);
-                }
-            }
-            if (!EXACT) { // token: column of d
-                float *y = &s.y[ns][g * 8 + l4 * 2][0];
-                y[c0] = d[0];
-                y[CH + 4 + c0] = d[1];
-                y[c1] = d[2];
-                y[CH + 4 + c1] = d[3];
-            }
+            for (int e = 0; e < 4; e++) A2[e] = h[e] = 0;
+            each([&](int e, int64_t ch, int64_t n) {
+                A2[e] = A2_of(p.A_log.at[ch * p.A_log.row + n]);
+                if (p.start.at) h[e] = p.start.sequence(a.item)[ch * p.start.row + n];
+            });
         }
-        barrier_arrive<DONE>(tile, NT);
-    }
-    if (!p.final.at || a.first + a.length < p.L) return;
-    float *f = p.final.sequence(a.sequence) + st;
-    if (ok0) {
-        f[(a.channel + c0) * p.final.row] = h[0];
-        f[(a.channel + c0) * p.final.row + 1] = h[1];
-    }
-    if (ok1) {
-        f[(a.channel + c1) * p.final.row] = h[2];
-        f[(a.channel + c1) * p.final.row + 1] = h[3];
+        barrier_wait<FULL>(turn, NT);
+#pragma unroll
+        for (int g = 0; g < TILE; g += 4) {
+            if (p.kept && (g == 0 || (g == SAVE_EVERY && twice && v.tile * TILE + SAVE_EVERY < a.length))) {
+                const int64_t row = twice ? v.tile * 2 + g / SAVE_EVERY : v.tile;
+                save_states<S>(sm.at.kept + row * p.D * p.padded + v.state + own, p.padded, h, c0,
+                               a.channels - a.channel);
+            }
+            state_tokens<S>(h, A2, s, g, half, cg, own, l4, l8);
+        }
+        barrier_arrive<DONE>(turn, NT);
+        if (v.tile == tiles - 1 && p.final.at && a.first + a.length >= p.L)
+            each([&](int e, int64_t ch, int64_t n) { p.final.sequence(a.sequence)[ch * p.final.row + n] = h[e]; });
     }
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 /* there 80 registers are too few for N = 4 */
+#define FEW_REGISTERS 1
+#else
+#define FEW_REGISTERS 0
+#endif
+
 template <typename T, int N, int CH>
-__global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
-                                  (sizeof(T) == 4 ? 512 : 768) / (CH * N / 4 + ELEMENT_THREADS))
+__global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS, (N == 4 && (sizeof(T) == 4 || FEW_REGISTERS) ? 576 : 768)
+                                                                   / (CH * N / 4 + ELEMENT_THREADS))
     scan_fwd_tiles(const __grid_constant__ scan_operands<T> p)
 {
     extern __shared__ __align__(16) char smem[];
@@ -269,7 +291,8 @@ __global__ void __launch_bounds__(CH *N / 4 + ELEMENT_THREADS,
 /* ---- states between segments: four states of a channel per thread ---- */
 
 template <typename T, int N, bool BACK>
-__global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_constant__ scan_operands<T> p)
+__global__ void __launch_bounds__(8 * N, (N == 4 ? 256 : 512) / (8 * N))
+    scan_carry(const __grid_constant__ scan_operands<T> p)
 {
     constexpr bool EXACT = sizeof(T) == 4;
     constexpr int  CH = TILE_CHANNELS, TT = 32, NT = 8 * N, RP = NT / 8, NP = TT / RP, VQ = N / 4;
@@ -279,19 +302,20 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
     const int                      segment = (int)(a.item % p.segments);
     if (BACK ? segment < p.sub_segments : segment >= p.segments - p.sub_segments) return; // no segment continues it
     const int  tid = threadIdx.x, sc = tid % CH, sg = tid / CH, cq = tid % 8, tr = tid / 8, ch = a.channel + 4 * cq;
-    const bool mine = ch < a.channels, ok = a.channel + sc < a.channels;
-    const int  at = mine ? ch : a.channel, tiles = (a.length + TT - 1) / TT;
+    const int  valid = a.channels - ch, first_state = (int)blockIdx.z * N, own = first_state + sg * 4;
+    const int  tiles = (a.length + TT - 1) / TT;
+    const bool ok = a.channel + sc < a.channels;
     const sequence_view<const T> &xl = BACK ? p.dout : p.u, &vl = BACK ? p.C : p.B;
-    const T                      *gd = p.delta.sequence(a.sequence) + a.first * p.delta.row + at;
-    const T                      *gx = xl.at ? xl.sequence(a.sequence) + a.first * xl.row + at : NULL;
-    const T                      *gz = BACK && p.z.at ? p.z.sequence(a.sequence) + a.first * p.z.row + at : NULL;
-    const T                      *gv = vl.sequence(a.sequence) + a.first * vl.row + a.group * N + tid % VQ * 4;
-    const int32_t                *ids = p.ids.at ? p.ids.sequence(a.sequence) + a.first * p.ids.row : NULL;
-    float                         A2[4], h[4] = { 0, 0, 0, 0 }, bias[4], steps = 0;
+    const T                      *gd = p.delta.sequence(a.sequence) + a.first * p.delta.row + ch;
+    const T                      *gx = xl.at ? xl.sequence(a.sequence) + a.first * xl.row + ch : NULL;
+    const T                      *gz = BACK && p.z.at ? p.z.sequence(a.sequence) + a.first * p.z.row + ch : NULL;
+    const T       *gv = vl.sequence(a.sequence) + a.first * vl.row + a.group * p.N + first_state + tid % VQ * 4;
+    const int32_t *ids = p.ids.at ? p.ids.sequence(a.sequence) + a.first * p.ids.row : NULL;
+    float          A2[4], h[4] = { 0, 0, 0, 0 }, bias[4], steps = 0;
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-        A2[e] = ok ? A2_of(p.A_log.at[(a.channel + sc) * p.A_log.row + sg * 4 + e]) : 0;
-        bias[e] = p.bias && mine ? p.bias[ch + e] : 0;
+        A2[e] = ok && own + e < p.N ? A2_of(p.A_log.at[(a.channel + sc) * p.A_log.row + own + e]) : 0;
+        bias[e] = p.bias && e < valid ? p.bias[ch + e] : 0;
     }
     quad<T>  rd[NP], rx[NP], rz[NP], rv;
     document doc[NP];
@@ -299,12 +323,13 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
 #pragma unroll
         for (int i = 0; i < NP; i++) {
             const int t = min(tile * TT + tr + i * RP, a.length - 1);
-            rd[i] = read4(gd + t * p.delta.row);
-            if (gx) rx[i] = read4(gx + t * xl.row);
-            if (gz) rz[i] = read4(gz + t * p.z.row);
+            rd[i] = read4(gd + t * p.delta.row, p.aligned4, valid);
+            if (gx) rx[i] = read4(gx + t * xl.row, p.aligned4, valid);
+            if (gz) rz[i] = read4(gz + t * p.z.row, p.aligned4, valid);
             doc[i] = read_document(ids, p.ids.row, t, t + a.first == 0, false);
         }
-        rv = read4(gv + min(tile * TT + tid / VQ, a.length - 1) * vl.row, p.aligned4_bc);
+        rv = read4(gv + min(tile * TT + tid / VQ, a.length - 1) * vl.row, p.aligned4_bc,
+                   p.N - first_state - tid % VQ * 4);
     };
     read(BACK ? tiles - 1 : 0);
     for (int i = 0; i < tiles; i++) {
@@ -349,8 +374,8 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
         __syncthreads();
     }
     if (!ok) return;
-    write4(p.ends + (a.item * p.D + a.channel + sc) * N + sg * 4, h);
-    if (sg == 0) p.steps[a.item * p.D + a.channel + sc] = steps;
+    write4(p.ends + (a.item * p.D + a.channel + sc) * p.padded + own, h);
+    if (own == 0) p.steps[a.item * p.D + a.channel + sc] = steps;
 }
 
 /* start[item] from the final states of the segments before it (back: behind it), `sub` sub-segments per segment. The
@@ -358,17 +383,18 @@ __global__ void __launch_bounds__(8 * N, 512 / (8 * N)) scan_carry(const __grid_
 __global__ void __launch_bounds__(256)
     scan_combine(float *__restrict__ start, const float *__restrict__ ends, const float *__restrict__ steps,
                  sequence_view<const float> first, sequence_view<const float> A_log, int64_t states, int D, int N,
-                 int segments, int sub, bool back)
+                 int padded, int segments, int sub, bool back)
 {
     enum { IN_FLIGHT = 8 }; /* segments loaded ahead: latency is the cost */
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= states) return;
-    const int64_t n = i % N, ch = i / N % D, b = i / N / D;
+    const int64_t n = i % padded, ch = i / padded % D, b = i / padded / D;
+    if (n >= N) return;
     const float   A2 = A2_of(A_log.at[ch * A_log.row + n]);
     float         h = first.at ? first.sequence(b)[ch * first.row + n] : 0;
     const int     last = segments - sub, items = segments / sub, step_sign = back ? -1 : 1;
     const int64_t leads = (b * segments + (back ? segments - 1 : 0)) * D + ch;
-    int64_t       item = ((b * items + (back ? items - 1 : 0)) * D + ch) * N + n;
+    int64_t       item = ((b * items + (back ? items - 1 : 0)) * D + ch) * padded + n;
     int           left = 0; // sub-segments until the next item begins
     for (int from = 0; from <= last; from += IN_FLIGHT) {
         float step[IN_FLIGHT], end[IN_FLIGHT];
@@ -376,14 +402,14 @@ __global__ void __launch_bounds__(256)
         for (int k = 0; k < IN_FLIGHT; k++) {
             const int64_t at = leads + (int64_t)step_sign * min(from + k, last - 1) * D; // later ones have none
             step[k] = steps[at];
-            end[k] = ends[at * N + n];
+            end[k] = ends[at * padded + n];
         }
 #pragma unroll
         for (int k = 0; k < IN_FLIGHT; k++) {
             if (from + k > last) break;
             if (left == 0) {
                 start[item] = h;
-                item += (int64_t)step_sign * D * N;
+                item += (int64_t)step_sign * D * padded;
                 left = sub;
             }
             left--;
@@ -395,25 +421,29 @@ __global__ void __launch_bounds__(256)
 
 /* ---- launchers ---- */
 
-template <typename T> static mba_status launch_forward(const mba_call *c, int k, const scan_operands<T> &p)
+template <typename T, int N> static mba_status launch_forward_of(const mba_call *c, int k, const scan_operands<T> &p)
 {
-    const int    N = p.N;
-    const bool   wide = c->plan->launch[k].block > TILE_CHANNELS * N / 4 + ELEMENT_THREADS;
-    auto        *kernel = N == 16 ? (wide ? scan_fwd_tiles<T, 16, 64> : scan_fwd_tiles<T, 16, 32>)
-                                  : (wide ? scan_fwd_tiles<T, 8, 64> : scan_fwd_tiles<T, 8, 32>);
-    const size_t bytes = N == 16 ? (wide ? sizeof(fwd_smem<T, 16, 64>) : sizeof(fwd_smem<T, 16, 32>))
-                                 : (wide ? sizeof(fwd_smem<T, 8, 64>) : sizeof(fwd_smem<T, 8, 32>));
-    mba_assert(bytes <= c->plan->launch[k].smem_bytes);
+    const bool wide = c->plan->launch[k].block > TILE_CHANNELS * N / 4 + ELEMENT_THREADS;
+    auto      *kernel = wide ? scan_fwd_tiles<T, N, 64> : scan_fwd_tiles<T, N, 32>;
+    mba_assert((wide ? sizeof(fwd_smem<T, N, 64>) : sizeof(fwd_smem<T, N, 32>)) <= c->plan->launch[k].smem_bytes);
     MBA_KERNEL(c, k, kernel, p);
     return MBA_OK;
+}
+
+template <typename T> static mba_status launch_forward(const mba_call *c, int k, const scan_operands<T> &p)
+{
+    const int64_t N = scan_group_states(p.N);
+    return N == 4   ? launch_forward_of<T, 4>(c, k, p)
+           : N == 8 ? launch_forward_of<T, 8>(c, k, p)
+                    : launch_forward_of<T, 16>(c, k, p);
 }
 
 template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub)
 {
     float *start = (float *)mba_cuda_scratch(c, back ? CU_STARTS_BACK : CU_STARTS);
     MBA_KERNEL(c, k, scan_combine, start, p->ends, p->steps, back ? p->start_back : p->start, p->A_log,
-               (int64_t)p->B_ * p->D * p->N, p->D, p->N, p->segments * sub, sub, back);
-    (back ? p->start_back : p->start) = dense_view((const float *)start, (int64_t)p->D, (int64_t)p->N);
+               (int64_t)p->B_ * p->D * p->padded, p->D, p->N, p->padded, p->segments * sub, sub, back);
+    (back ? p->start_back : p->start) = dense_view((const float *)start, (int64_t)p->D, (int64_t)p->padded);
     return MBA_OK;
 }
 template mba_status scan_starts<float>(const mba_call *, int, scan_operands<float> *, bool, int);
@@ -422,8 +452,10 @@ template mba_status scan_starts<bf16>(const mba_call *, int, scan_operands<bf16>
 /* Launches k and k + 1: initial states (adjoints) of segments, from sub-segments if the plan has them. */
 template <typename T> static mba_status launch_carries(const mba_call *c, int k, scan_operands<T> *p, bool back)
 {
-    auto            *carry = p->N == 16 ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
-                                        : (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>);
+    const int64_t    N = scan_group_states(p->N);
+    auto            *carry = N == 16  ? (back ? scan_carry<T, 16, true> : scan_carry<T, 16, false>)
+                             : N == 8 ? (back ? scan_carry<T, 8, true> : scan_carry<T, 8, false>)
+                                      : (back ? scan_carry<T, 4, true> : scan_carry<T, 4, false>);
     scan_operands<T> fine = *p;
     fine.sub_segments = (int)(c->plan->launch[k].grid[0] / p->items);
     fine.segments *= fine.sub_segments;
@@ -435,7 +467,7 @@ template <typename T> static mba_status launch_carries(const mba_call *c, int k,
 /* Channels per block of launch k, from its number of threads. */
 static int forward_width(const mba_call *c, int k, int64_t N)
 {
-    return (int)((c->plan->launch[k].block - ELEMENT_THREADS) * 4 / N);
+    return (int)((c->plan->launch[k].block - ELEMENT_THREADS) * 4 / scan_group_states(N));
 }
 
 /* The forward pass, for both directions. Begins with launch k and advances k. */
@@ -443,6 +475,8 @@ template <typename T> static mba_status forward(const mba_call *c, int *k, scan_
 {
     p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
     p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
+    p->partial = (float *)mba_cuda_scratch(c, CU_PARTIAL);
+    p->aligned4 = all_vec_aligned<4>(*p);
     if (p->segments > 1) {
         const int blocks = p->blocks;
         p->blocks = (int)mba_ceil(p->Dg, TILE_CHANNELS);
@@ -455,7 +489,7 @@ template <typename T> static mba_status forward(const mba_call *c, int *k, scan_
     return MBA_OK;
 }
 
-template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys)
+template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, float *kept, T *ys)
 {
     const int64_t    N = scan_dims_of(c->node).N;
     const int        main = *k + (items > scan_dims_of(c->node).B ? 2 : 0);
@@ -465,7 +499,7 @@ template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t 
     return forward(c, k, &p);
 }
 template mba_status scan_states<float>(const mba_call *, int *, int64_t, float *, float *);
-template mba_status scan_states<bf16>(const mba_call *, int *, int64_t, bf16 *, bf16 *);
+template mba_status scan_states<bf16>(const mba_call *, int *, int64_t, float *, bf16 *);
 
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p)
 {

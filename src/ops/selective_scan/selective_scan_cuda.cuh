@@ -63,14 +63,15 @@ template <typename T> struct scan_operands {
     sequence_view<const int32_t> ids;
     const float                 *skip, *bias;
     float                       *dskip, *dbias;
-    T                           *kept, *ys; /* scratch: see selective_scan_slots.h */
-    float                       *ends, *steps, *bc, *sums, *space, *kept_lane;
+    T                           *ys; /* scratch: see selective_scan_slots.h */
+    float                       *kept, *ends, *steps, *bc, *sums, *partial;
     uint32_t                     adds;
-    bool                         aligned4_bc;                /* four values of B and C can be loaded as one vector */
-    bool                         aligned8, aligned8_bc;      /* `specialized`: so can eight of a row; of B and C */
+    bool                         aligned4, aligned4_bc; /* rows consist of whole, aligned vectors of four; of B and C */
+    bool                         aligned8, aligned8_bc; /* `specialized`: of eight */
     int                          B_, L, D, N, Dg, G, blocks; /* blocks of channels in a group */
+    int                          padded;                     /* states per channel in scratch: N and zeros */
     int     pack, segments, segment, tiles, sub_segments;    /* sub_segments: of scan_carry, per segment */
-    int     saved_every, saved_rows, saved_pack;             /* tokens per saved state; states per sequence or pack */
+    int     saved_every, saved_rows;                         /* tokens per saved state; states per sequence or pack */
     int64_t tokens, items;
 };
 
@@ -141,7 +142,7 @@ template <bool EXACT> static __device__ __forceinline__ float step_slope(float d
 
 template <bool EXACT> static __device__ __forceinline__ float gate_sigmoid(float z)
 {
-    return EXACT ? 1 / (1 + fast_exp2(-z * LOG2E)) : fmaf(tanh_fast(0.5f * z), 0.5f, 0.5f);
+    return EXACT ? 1 / (1 + fast_exp2(-z * LOG2E)) : sigmoid(z);
 }
 
 static __device__ __forceinline__ float A2_of(float A_log) { return -LOG2E * expf(A_log); }
@@ -154,13 +155,14 @@ template <typename T> struct quad {
 
 template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p) { return *(const quad<T> *)p; }
 
-/* The same; value by value if they are not aligned. */
-template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p, bool wide)
+/* The first `valid` of four values, the others zero. wide: one aligned vector, of which all are valid or none. */
+template <typename T> static __device__ __forceinline__ quad<T> read4(const T *p, bool wide, int valid)
 {
-    quad<T> q;
-    if (wide) return read4(p);
+    quad<T> q = {};
+    if (wide) return valid > 0 ? read4(p) : q;
 #pragma unroll
-    for (int e = 0; e < 4; e++) ((T *)&q)[e] = p[e];
+    for (int e = 0; e < 4; e++)
+        if (e < valid) ((T *)&q)[e] = p[e];
     return q;
 }
 
@@ -189,19 +191,20 @@ static __device__ __forceinline__ void write4(bf16 *p, const float (&v)[4])
     *(uint2 *)p = make_uint2(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]));
 }
 
-template <typename T> static __device__ __forceinline__ void write4(T *p, float (&v)[4], bool add)
+/* Writes the first `valid` of four values, or adds them to what is there. wide: as in read4. */
+template <typename T> static __device__ __forceinline__ void write4(T *p, float (&v)[4], bool add, bool wide, int valid)
 {
     if (add) {
         float old[4];
-        values(old, read4(p));
+        values(old, read4(p, wide, valid));
 #pragma unroll
         for (int e = 0; e < 4; e++) v[e] += old[e];
     }
-    write4(p, v);
+    if (wide && valid > 0) write4(p, v);
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        if (!wide && e < valid) p[e] = from_float<T>(v[e]);
 }
-
-static __device__ __forceinline__ void write2(float *p, float a, float b) { *(float2 *)p = make_float2(a, b); }
-static __device__ __forceinline__ void write2(bf16 *p, float a, float b) { *(uint32_t *)p = pack_bf16(a, b); }
 
 /* Row t of a matrix with row stride `bytes`: one multiply-add, which the compiler does not generate by itself. */
 template <typename T> static __device__ __forceinline__ T *row_at(T *at, int t, int bytes)
@@ -224,18 +227,18 @@ static __device__ __forceinline__ void write4_global(bf16 *at, const float (&v)[
                  : "memory");
 }
 
-/* The same, predicated by `now`. It has no branch and no memory clobber: either would keep the compiler from moving
- * instructions across it. The kernel does not read this memory. */
-static __device__ __forceinline__ void write4_global(bool now, bf16 *at, const float (&v)[4])
+/* Writes states, predicated by `now`. It has no branch and no memory clobber: either would keep the compiler from
+ * moving instructions across it. The kernel does not read this memory. */
+static __device__ __forceinline__ void write4_global(bool now, float *at, const float (&v)[4])
 {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }" ::"l"(at),
-                 "r"(pack_bf16(v[0], v[1])), "r"(pack_bf16(v[2], v[3])), "r"((int)now));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.f32 [%0], {%1, %2, %3, %4}; }" ::"l"(at),
+                 "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"((int)now));
 }
 
-static __device__ __forceinline__ void write2_global(bool now, bf16 *at, float a, float b)
+static __device__ __forceinline__ void write2_global(bool now, float *at, float a, float b)
 {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(at), "r"(pack_bf16(a, b)),
-                 "r"((int)now));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.f32 [%0], {%1, %2}; }" ::"l"(at), "f"(a),
+                 "f"(b), "r"((int)now));
 }
 
 /* ---- vectors of eight bf16. whole: aligned to 16 bytes; otherwise two vectors of four, and where the second is out of
@@ -314,6 +317,24 @@ static __device__ __forceinline__ void store8(float4 *at, const float (&v)[8])
  * take three instructions. */
 static __device__ __forceinline__ float rounded_tf32(float x) { return __uint_as_float(__float_as_uint(x) + 0x1000u); }
 
+/* x as tensor cores see it. The rest is exact in tf32 to 2^-21 of x. */
+static __device__ __forceinline__ float tf32_of(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
+
+/* ---- groups of N states: kernels of `tiles` process all tiles of one group, then those of the next. Turn s * tiles +
+ * t is group s of tile t ---- */
+
+template <int N> struct turn_of {
+    int                        tile, state; /* state: first of its group */
+    bool                       last;        /* the last group */
+    __device__ __forceinline__ turn_of(int turn, int tiles, int states)
+    {
+        const int group = turn < tiles ? 0 : turn / tiles;
+        tile = turn - group * tiles;
+        state = group * N;
+        last = state + N >= states;
+    }
+};
+
 /* ---- one step of the adjoint for four states: g = a lam, and its terms of q, r and dA. h: the state before ---- */
 
 static __device__ __forceinline__ void adjoint_step(float (&g)[4], float (&q)[4], float (&r)[4], float (&dA)[4],
@@ -337,8 +358,8 @@ template <typename T> struct origins {
     block_work     a;
     const T       *u, *delta, *z, *B, *C, *dout; /* up to dz in the order of scan_operands */
     T             *out, *du, *ddelta, *dz;
-    T             *ys, *kept;
-    float         *bc;
+    T             *ys;
+    float         *kept, *bc, *partial;
     const int32_t *ids;
 };
 
@@ -353,7 +374,7 @@ template <typename T>
 static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_operands<T> &p, const block_work &a,
                                                     int thread)
 {
-    enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PART_ };
+    enum { ROWS = 10, IDS_, YS_, KEPT_, BC_, PARTIAL_, WORK_ };
     static_assert(offsetof(origins<T>, dz) - offsetof(origins<T>, u) == (ROWS - 1) * sizeof(T *),
                   "the order of scan_operands");
     static_assert(offsetof(scan_operands<T>, dz) - offsetof(scan_operands<T>, u)
@@ -368,10 +389,11 @@ static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_op
         o.kept = p.kept ? p.kept
                               + (((p.segments > 1 ? a.sequence : a.item) * p.saved_rows + a.first / p.saved_every) * p.D
                                  + a.channel)
-                                    * p.N
+                                    * p.padded
                         : NULL;
-    else if (thread == BC_) o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.N : NULL;
-    else if (thread == PART_) o.a = a;
+    else if (thread == BC_) o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.padded : NULL;
+    else if (thread == PARTIAL_) o.partial = p.partial ? p.partial + a.token * p.D + a.channel : NULL;
+    else if (thread == WORK_) o.a = a;
 }
 
 /* ---- documents: a token starts one where `here` and `before` differ. Token 0 of a sequence continues from the initial
@@ -393,6 +415,12 @@ static __device__ __forceinline__ document read_document(const int32_t *ids, int
 
 /* ---- operands of a node ---- */
 
+/* Whether rows consist of whole, aligned vectors of V values. */
+template <int V, typename T> static inline bool vec_aligned(const sequence_view<T> &l)
+{
+    return !l.at || ((uintptr_t)l.at % (V * sizeof(T)) == 0 && l.row % V == 0 && l.outer % V == 0 && l.inner % V == 0);
+}
+
 template <typename T> static inline scan_operands<T> scan_operands_of(const mba_call *c, int64_t items, int64_t width)
 {
     const mba_node      *n = c->node;
@@ -413,6 +441,7 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.L = (int)d.L;
     p.D = (int)d.D;
     p.N = (int)d.N;
+    p.padded = (int)scan_padded_states(d.N);
     p.G = (int)d.G;
     p.Dg = (int)(d.D / d.G);
     p.blocks = (int)mba_ceil(p.Dg, width);
@@ -423,35 +452,27 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.tiles = (int)cut.tiles;
     p.saved_every = TILE; // in scratch; outputs: set_saved_states()
     p.saved_rows = (int)mba_ceil(cut.segments > 1 ? d.L : cut.pack * d.L, TILE);
-    p.saved_pack = p.pack;
     p.tokens = d.B * d.L;
     p.items = items;
-    const size_t four = 4 * sizeof(T);
-    p.aligned4_bc = (uintptr_t)p.B.at % four == 0 && (uintptr_t)p.C.at % four == 0 && p.B.row % 4 == 0
-                    && p.C.row % 4 == 0 && p.B.outer % 4 == 0 && p.C.outer % 4 == 0 && d.N % 4 == 0;
+    p.aligned4_bc = d.N % 4 == 0 && vec_aligned<4>(p.B) && vec_aligned<4>(p.C);
     return p;
 }
 
 /* Sets where states are saved for the backward pass: output `kept` at `at`, or scratch if `kept` is NULL. */
 template <typename T> static inline void set_saved_states(scan_operands<T> *p, const mba_tensor *kept, void *at)
 {
-    p->kept = (T *)at;
+    p->kept = (float *)at;
     if (!kept) return;
     p->saved_every = SAVE_EVERY;
     p->saved_rows = (int)kept->type.dim[1];
 }
 
-/* Whether all rows consist of whole, aligned vectors of eight values. */
-template <typename T> static inline bool vec8_aligned(const sequence_view<T> &l)
+/* Whether all rows of activations consist of whole, aligned vectors of V values. */
+template <int V, typename T> static inline bool all_vec_aligned(const scan_operands<T> &p)
 {
-    return !l.at || ((uintptr_t)l.at % 16 == 0 && l.row % 8 == 0 && l.outer % 8 == 0 && l.inner % 8 == 0);
-}
-
-static inline bool all_vec8_aligned(const scan_operands<bf16> &p)
-{
-    return p.Dg % 8 == 0 && (uintptr_t)p.ys % 16 == 0 && vec8_aligned(p.u) && vec8_aligned(p.delta) && vec8_aligned(p.z)
-           && vec8_aligned(p.dout) && vec8_aligned(p.out) && vec8_aligned(p.du) && vec8_aligned(p.ddelta)
-           && vec8_aligned(p.dz);
+    return p.Dg % V == 0 && (uintptr_t)p.ys % (V * sizeof(T)) == 0 && vec_aligned<V>(p.u) && vec_aligned<V>(p.delta)
+           && vec_aligned<V>(p.z) && vec_aligned<V>(p.dout) && vec_aligned<V>(p.out) && vec_aligned<V>(p.du)
+           && vec_aligned<V>(p.ddelta) && vec_aligned<V>(p.dz);
 }
 
 /* The same for the backward pass, with its gradients. */
@@ -482,7 +503,7 @@ static inline scan_operands<T> scan_bwd_operands_of(const mba_call *c, int64_t i
  * k ---- */
 
 /* Computes the states before every tile of every item, and y before the gate. */
-template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, T *kept, T *ys);
+template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t items, float *kept, T *ys);
 
 /* Computes the initial state (back: adjoint) of every segment from what the segments before it (behind it) leave; `sub`
  * sub-segments each. Launch k. */

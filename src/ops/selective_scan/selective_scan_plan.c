@@ -7,13 +7,44 @@
  * is several of them, so that tiles of 16 tokens are full. */
 #include <math.h>
 
-#include "ops/selective_scan/selective_scan_plan.h"
+#include "core/op.h"
+#include "ops/selective_scan/selective_scan_slots.h"
 
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
-enum { ORIGINS_BYTES = 160 };            // size of struct origins
-enum { TILE_SAVES = TILE / SAVE_EVERY }; // states that the forward saves per tile
+enum { ORIGINS_BYTES = 176 };                   // size of struct origins
+enum { INT_LIMIT = 1 << 30, GRID_MAX = 65535 }; // blocks in y and z
+enum { TILE_SAVES = TILE / SAVE_EVERY };        // states that the forward saves per tile
 
-/* ---- which nodes `tiles` and `specialized` take ---- */
+static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
+
+static double bytes_of(const mba_tensor *t, double values)
+{
+    return t ? values * (double)mba_dtype_bytes(t->type.dtype) : 0;
+}
+
+static void load_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), bytes_of(n->in[k], values));
+}
+
+static void store_operand(mba_launch *l, const mba_node *n, int k, double values)
+{
+    if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes_of(n->out[k], values));
+}
+
+static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last,
+                        double tokens)
+{
+    for (int k = first; k <= last; k++) {
+        load_operand(l, n, k, tokens * (double)d.N);
+        mba_phase_share(l, mba_ceil(d.D / d.G, width)); // blocks of a group read the same rows
+    }
+}
+
+/* Groups of states, one after the other in `tiles`. */
+static int64_t state_groups(scan_dims d) { return scan_padded_states(d.N) / scan_group_states(d.N); }
+
+/* ---- which nodes the variants take: `tiles` everything within the limits of indices ---- */
 
 static int64_t row_of(const mba_tensor *t, int64_t width) { return t->run == width ? t->pitch : width; }
 
@@ -43,15 +74,16 @@ static bool can_pack(const mba_node *n, scan_dims d, bool back)
            && scan_even_rows(n->out[DDELTA], d.D) && scan_even_rows(n->out[DZ], d.D);
 }
 
-static mba_status fast_takes(const mba_node *n, const mba_machine *m, bool back)
+static mba_status tiles_takes(const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
-    MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
-    MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
-    MBA_REFUSE_IF(d.L > INT_LIMIT || d.D > INT_LIMIT / 32 || d.B > INT_LIMIT, "more than %d tokens or channels",
+    MBA_REFUSE_IF(d.L > INT_LIMIT || d.D > INT_LIMIT / 64 || d.B > INT_LIMIT, "more than %d tokens or channels",
                   INT_LIMIT);
+    MBA_REFUSE_IF(d.D * scan_padded_states(d.N) > INT_LIMIT || state_groups(d) > GRID_MAX,
+                  "%lld channels of %lld states", (long long)d.D, (long long)d.N);
+    MBA_REFUSE_IF(channel_blocks(d, TILE_CHANNELS) > GRID_MAX, "%lld blocks of channels in %lld groups",
+                  (long long)channel_blocks(d, TILE_CHANNELS), (long long)d.G);
     return MBA_OK;
 }
 
@@ -106,7 +138,10 @@ static const struct {
     double  us;
 } forward_widths[] = { { 2 * TILE_CHANNELS, 2.06 }, { TILE_CHANNELS, 1.62 } };
 
-static int forward_threads(scan_dims d, int64_t width) { return (int)(width * d.N / 4) + ELEMENT_THREADS; }
+static int forward_threads(scan_dims d, int64_t width)
+{
+    return (int)(width * scan_group_states(d.N) / 4) + ELEMENT_THREADS;
+}
 
 static int64_t forward_resident(scan_dims d, int64_t width, const mba_machine *m)
 {
@@ -132,7 +167,8 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, b
     enum { THREADS = 256, IN_FLIGHT = 8 }; // segments loaded ahead
     const int64_t segments = scan_partition_of(d, items).segments * sub;
     const double  trips = (double)mba_ceil(segments, IN_FLIGHT), some = THREADS * (double)segments / trips;
-    mba_launch   *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR, mba_ceil(d.B * d.D * d.N, THREADS), THREADS);
+    mba_launch   *l = mba_plan_launch(p, "scan_combine", MBA_VECTOR,
+                                      mba_ceil(d.B * d.D * scan_padded_states(d.N), THREADS), THREADS);
     l->regs = 60;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_ENDS), 4 * some);
@@ -146,9 +182,11 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, b
 static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const double         values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)d.N;
-    mba_launch          *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items * sub, (int)(8 * d.N));
+    const int64_t        N = scan_group_states(d.N);
+    const double         values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)N;
+    mba_launch          *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items * sub, (int)(8 * N));
     l->grid[1] = channel_blocks(d, TILE_CHANNELS);
+    l->grid[2] = state_groups(d);
     l->regs = back ? 106 : 98;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2 * sub), NULL);
     load_operand(l, n, DELTA, values);
@@ -157,64 +195,80 @@ static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
         load_operand(l, n, DOUT, values);
         load_operand(l, n, Z, values);
     }
-    load_states(l, n, d, TILE_CHANNELS, back ? CM : BM, back ? CM : BM, 2.0 * TILE);
+    load_states(l, n, d, TILE_CHANNELS, back ? CM : BM, back ? CM : BM, 2.0 * TILE / (double)state_groups(d));
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, elements + values, NULL);
     mba_phase_work(l, MBA_FMA, 3 * elements + 12 * values, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * TILE_CHANNELS * (double)d.N);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(TILE_CHANNELS * N));
     plan_combine(p, d, items, sub, back);
+}
+
+/* Sums over the groups of states so far, in scratch: all groups but the first load them, all but the last store them.
+ * Mean of a group. */
+static void plan_partial(mba_launch *l, scan_dims d, double values)
+{
+    const double bytes = 4 * values * (double)(state_groups(d) - 1) / (double)state_groups(d);
+    if (bytes == 0) return;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_PARTIAL), bytes);
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_PARTIAL), bytes);
 }
 
 /* The forward pass of `tiles`. states: for the backward pass, without output. */
 static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t width, bool states)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const double e = (double)mba_dtype_bytes(n->in[U]->type.dtype), values = (double)(TILE * width), N = (double)d.N;
+    const int64_t        N = scan_group_states(d.N);
+    const double groups = (double)state_groups(d), values = (double)(TILE * width), elements = values * (double)N;
+    const double e = (double)mba_dtype_bytes(n->in[U]->type.dtype);
     if (c.segments > 1) plan_carries(p, n, d, items, 1, false);
     mba_launch *l = mba_plan_launch(p, "scan_fwd_tiles", MBA_MIXED, items, forward_threads(d, width));
     l->grid[1] = channel_blocks(d, width);
     l->regs = 80;
-    l->smem_bytes = (size_t)(8 * TILE * (width + width + 8 + 2 * (d.N + 8) + d.N / 8 * (width + 4))
+    l->smem_bytes = (size_t)(8 * TILE * (width + width + 8 + 2 * (N + 8) + (N == 16 ? 2 : 1) * (width + 4))
                              + 64 * width * (int64_t)e + 8 * width + ORIGINS_BYTES);
     l->ring_depth = 2;
-    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_SMEM, values * N * 8.6, NULL); // counted on an H200
-    mba_phase_work(l, MBA_SFU, values * N, NULL);
-    mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
-    if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);
-    else store_operand(l, n, KEPT, (double)(TILE_SAVES * width) * N);
+    mba_phase_work(l, MBA_SMEM, elements * 8.6, NULL); // counted on an H200
+    mba_phase_work(l, MBA_SFU, elements, NULL);
+    mba_phase_work(l, MBA_FMA, elements * 4, NULL);
+    if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), 4.0 * (double)(width * N));
+    else store_operand(l, n, KEPT, (double)(TILE_SAVES * width * N));
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
-    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
-    load_operand(l, n, Z, values);
-    load_states(l, n, d, width, BM, CM, TILE);
+    load_operand(l, n, Z, values / groups);
+    load_states(l, n, d, width, BM, CM, TILE / groups);
     mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !states ? 2 : 1), NULL);
     mba_phase_work(l, MBA_FMA, values * 16, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    if (!states || n->out[DZ]) plan_partial(l, d, values);
     if (!states) {
-        store_operand(l, n, OUT, values);
-        store_operand(l, n, YS, values);
-    } else if (n->out[DZ]) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_YS), values * e);
+        store_operand(l, n, OUT, values / groups);
+        store_operand(l, n, YS, values / groups);
+    } else if (n->out[DZ]) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_YS), values * e / groups);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-void scan_scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back)
+/* Scratch of segments, and of sums over groups of states, `sums` values per token and channel. */
+static void scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back, int sums)
 {
-    const size_t state = items > d.B ? sizeof(float) * (size_t)(items * d.D * d.N) : 0;
+    const size_t steps = items > d.B ? sizeof(float) * (size_t)(items * d.D) : 0,
+                 state = steps * (size_t)scan_padded_states(d.N);
     mba_plan_scratch(p, "states before pieces", state);
     mba_plan_scratch(p, "states of pieces", state * (size_t)sub);
-    mba_plan_scratch(p, "steps of pieces", state * (size_t)sub / (size_t)d.N);
+    mba_plan_scratch(p, "steps of pieces", steps * (size_t)sub);
     mba_plan_scratch(p, "adjoints behind pieces", back ? state : 0);
+    mba_plan_scratch(p, "sums over states", state_groups(d) > 1 ? sizeof(float) * (size_t)(sums * d.B * d.L * d.D) : 0);
 }
 
 mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(fast_takes(n, m, false));
+    MBA_TRY(tiles_takes(n, m));
     REFUSE_PACKS(n, d, n->out[KEPT], false);
     int64_t items = 0, width = 0;
     double  best = 0;
@@ -229,7 +283,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
             width = w;
         }
     }
-    scan_scratch_segments(p, d, items, 1, false);
+    scratch_segments(p, d, items, 1, false, 1);
     plan_forward(p, n, d, items, width, false);
     return MBA_OK;
 }
@@ -242,7 +296,10 @@ enum { SPECIALIZED16_MIN = 256 };                               // shortest sequ
 static mba_status specialized_takes(const mba_node *n, const mba_machine *m, bool back)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(fast_takes(n, m, back));
+    MBA_TRY(tiles_takes(n, m));
+    MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
+    MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
+    MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
     MBA_REFUSE_IF(n->in[U]->type.dtype != MBA_BF16, "fp32 activations: wants bf16");
     MBA_REFUSE_IF(!vec4_aligned(n->in[BM], d.G * d.N) || !vec4_aligned(n->in[CM], d.G * d.N),
                   "B or C that does not begin at multiples of four values");
@@ -264,6 +321,7 @@ typedef struct tile_time {
     bool    first_segments;
 } tile_time;
 static const tile_time forward_time = { 4, { 0, 0.562, 0.96, 1.43, 1.80 }, 0.88, 5, true };
+static const tile_time forward_time_8 = { 3, { 0, 0.6, 1, 1.5 }, 0.88, 5, true };
 static const tile_time specialized16_time = { 3, { 0, 0.34, 0.512, 0.76 }, 0, 0, false };
 static const tile_time backward_time = { 3, { 0, 2.2, 2.9, 4.4 }, 0.27, 0, false };
 static const tile_time backward_time_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 }, 0.27, 0, false };
@@ -324,11 +382,12 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
 {
     const scan_partition c = scan_partition_of(d, items);
     const bool           carry = role == CARRY_PASS, half = role == SPECIALIZED16_PASS;
+    const bool           four_warps = half || three_roles || d.N == 8; // of elements; otherwise two
     const int64_t        width = half ? SPECIALIZED16_CHANNELS : SPECIALIZED_STATES / d.N, buffers = half ? 4 : 2;
     const double         values = (double)(TILE * width), elements = values * (double)d.N;
     const double         whole = carry ? (double)d.B / (double)launched(d, items) : 1; // share that runs the full pass
     mba_launch          *l = mba_plan_launch(p, half ? "scan_fwd_specialized16" : "scan_fwd_specialized", MBA_MIXED,
-                                             launched(d, items), half || three_roles ? 256 : 192);
+                                             launched(d, items), four_warps ? 256 : 192);
     l->grid[1] = channel_blocks(d, width);
     l->regs = 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE
@@ -345,7 +404,7 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     store_operand(l, n, KEPT, whole * (double)(TILE_SAVES * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
-    mba_launch_role(l, half || three_roles ? 4 : 2);
+    mba_launch_role(l, four_warps ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
     load_operand(l, n, U, values);
     load_operand(l, n, DELTA, values);
@@ -380,7 +439,8 @@ mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const
     MBA_TRY(specialized_takes(n, m, false));
     REFUSE_PACKS(n, d, n->out[KEPT], false);
     const int64_t width = SPECIALIZED_STATES / d.N;
-    const int64_t items = specialized_items(d, width, m, &forward_time, n->out[KEPT], can_pack(n, d, false));
+    const int64_t items = specialized_items(d, width, m, d.N == 16 ? &forward_time : &forward_time_8, n->out[KEPT],
+                                            can_pack(n, d, false));
     if (takes_specialized16(d, items, m)) {
         plan_specialized(p, n, d, d.B, SPECIALIZED16_PASS, true);
         return MBA_OK;
@@ -398,74 +458,65 @@ mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const
 
 /* ---- backward ---- */
 
-/* Number of groups of `tokens` tokens over all items; the last of a sequence, or of a batch, may be shorter. */
-static int64_t token_groups(scan_dims d, scan_partition c, int64_t tokens)
+/* Bytes of shared memory of both kernels. from_saved: `specialized`, with saved states of two tiles and operands in
+ * two parts. */
+static size_t backward_smem(int64_t N, int64_t e, bool from_saved)
 {
-    if (c.segments > 1)
-        return d.B
-               * ((c.segments - 1) * mba_ceil(c.segment, tokens)
-                  + mba_ceil(d.L - (c.segments - 1) * c.segment, tokens));
-    const int64_t rest = d.B - (c.items - 1) * c.pack;
-    return (c.items - 1) * mba_ceil(c.pack * d.L, tokens) + mba_ceil(rest * d.L, tokens);
-}
-
-/* Mean FLOPs of a tile's sums on bf16 tensor cores: 2^16 per eight tokens of a block. `specialized` skips half a tile
- * beyond the end, and sums 8 states without tensor cores. tf32 products are not counted. */
-static double sums_of_tile(scan_dims d, scan_partition c, bool from_saved)
-{
-    if (from_saved && d.N == 8) return 0;
-    const double halves = from_saved ? (double)token_groups(d, c, SAVE_EVERY) : 2 * (double)token_groups(d, c, TILE);
-    return 65536 * halves / (double)(c.items * c.tiles);
+    const int64_t CH = TILE_CHANNELS, SLOTS = TILE * CH / 4, row = CH + (from_saved && N == 8 ? 16 : 8);
+    int64_t       bytes =
+        4 * TILE * (CH + 2 * row * (from_saved && N == 16 ? 2 : 1) + 2 * (N + 8) + 2 * (CH + 4) + N / 4 * (2 * N + 4));
+    bytes += 3 * SLOTS * 16 + 8 * CH + (6 * SLOTS + 8 * N) * 4 * e + SLOTS * 8 + ORIGINS_BYTES;
+    if (!from_saved) return (size_t)(bytes + 2 * 8 * N * 16);
+    return (size_t)(bytes + 5 * 8 * N * 16);
 }
 
 /* from_saved: `specialized`, from the states that the forward saved. */
 static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, bool from_saved)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const int64_t        e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS, N = d.N;
-    const double         values = (double)(TILE * CH), elements = values * (double)N;
+    const int64_t        e = (int64_t)mba_dtype_bytes(n->in[U]->type.dtype), CH = TILE_CHANNELS;
+    const int64_t        N = scan_group_states(d.N);
+    const double         groups = (double)state_groups(d), values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch *l = mba_plan_launch(p, from_saved ? "scan_bwd_specialized" : "scan_bwd_tiles", MBA_MIXED, items,
                                     (int)(8 * N));
     l->grid[1] = channel_blocks(d, CH);
-    l->regs = from_saved ? (N == 16 ? 160 : 168) : (N == 16 ? 162 : 164);
-    l->smem_bytes = (size_t)(4 * (TILE * (CH + 2 * (CH + 8) + 2 * (N + 8) + 2 * (CH + 4)) + N / 4 * TILE * (2 * N + 4))
-                             + 3 * 128 * 16 + 8 * CH + (6 * 128 + 8 * N) * 4 * e + 128 * 8 + 2 * 8 * N * 16
-                             + ORIGINS_BYTES);
-    mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
+    l->regs = from_saved ? (N == 16 ? 161 : 167) : 168;
+    l->smem_bytes = backward_smem(N, e, from_saved);
+    mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
     static const int streams[] = { U, DELTA, Z, DOUT };
     for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
-    load_states(l, n, d, CH, BM, CM, TILE);
+    load_states(l, n, d, CH, BM, CM, TILE / groups);
     if (from_saved) {
-        l->smem_bytes += (size_t)(2048 + (N == 8 ? 8 * TILE * 16 : 0)); // two saved states; wider rows of x, dy
         load_operand(l, n, YS_IN, values);
         load_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
     } else {
-        if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));
+        if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e / groups);
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * 4));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_SFU, (from_saved ? 1 : 1.5) * elements + 3 * values, NULL); // `tiles`: half of them twice
-    mba_phase_work(l, MBA_FMA, (from_saved ? 12 : 14) * elements + 30 * values, NULL);
-    if (e == 2) mba_phase_work(l, MBA_MMA, sums_of_tile(d, c, from_saved), NULL);
+    mba_phase_work(l, MBA_SFU, (from_saved ? 1 : 1.5) * elements + 4 * values, NULL); // `tiles`: half of them twice
+    mba_phase_work(l, MBA_FMA, (from_saved ? 12 : 18) * elements + 30 * values, NULL);
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
-    store_operand(l, n, DU, values);
-    store_operand(l, n, DDELTA, values);
-    store_operand(l, n, DZ, values);
+    plan_partial(l, d, 2 * values);
+    store_operand(l, n, DU, values / groups);
+    store_operand(l, n, DDELTA, values / groups);
+    store_operand(l, n, DZ, values / groups);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(TILE * 2 * N * 4));
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SUMS), (double)(CH * (N + 2) * 4));
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SUMS), (double)(CH * (d.N + 2) * 4));
 }
 
-/* The second stage of sums, for all variants. */
-void scan_plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t width)
+/* scan_sums_bc and scan_sums_items: the second stage of sums, for both variants. */
+static void plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
 {
-    const int64_t each = d.N % 4 ? 1 : 4, blocks = mba_ceil(d.D / d.G, width), values = d.B * d.L * d.G * 2 * d.N;
-    mba_launch   *l = mba_plan_launch(p, "scan_sums_bc", MBA_VECTOR, mba_ceil(values, 256 * each), 256);
+    enum { VALUES = 4 * 256 }; // per block, half of dB and half of dC
+    const int64_t N = scan_padded_states(d.N), blocks = mba_ceil(d.D / d.G, TILE_CHANNELS);
+    mba_launch   *l = mba_plan_launch(p, "scan_sums_bc", MBA_VECTOR, mba_ceil(d.B * d.L * d.G * 2 * N, VALUES), 256);
     l->regs = 40;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_BC), 256.0 * 4 * (double)(each * blocks));
-    mba_phase_work(l, MBA_FMA, 256.0 * (double)(each * blocks), NULL);
-    store_operand(l, n, DB, 128.0 * (double)each);
-    store_operand(l, n, DC, 128.0 * (double)each);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_BC), 4.0 * VALUES * (double)blocks);
+    mba_phase_work(l, MBA_FMA, VALUES * (double)blocks, NULL);
+    store_operand(l, n, DB, VALUES / 2 * (double)d.N / (double)N);
+    store_operand(l, n, DC, VALUES / 2 * (double)d.N / (double)N);
     l = mba_plan_launch(p, "scan_sums_items", MBA_VECTOR, mba_ceil(d.D * (d.N + 2), 32), 512);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SUMS), 128.0 * (double)items);
@@ -475,32 +526,33 @@ void scan_plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, 
 }
 
 /* Scratch: dB and dC per block of channels, and parameter gradients per item. */
-void scan_scratch_sums(mba_plan *p, scan_dims d, int64_t items, int64_t width)
+static void scratch_sums(mba_plan *p, scan_dims d, int64_t items)
 {
-    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(channel_blocks(d, width) * d.B * d.L * 2 * d.N));
+    const int64_t rows = channel_blocks(d, TILE_CHANNELS) * d.B * d.L;
+    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(rows * 2 * scan_padded_states(d.N)));
     mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(items * d.D * (d.N + 2)));
 }
 
 mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(fast_takes(n, m, true));
+    MBA_TRY(tiles_takes(n, m));
     double        time, wide;
-    const int64_t items = best_items(d, TILE_CHANNELS, (int64_t)m->sm * (384 / (8 * d.N)), can_pack(n, d, true), NULL,
-                                     &time);
+    const int64_t each = 384 / (8 * scan_group_states(d.N)), resident = m->sm * (each < 8 ? each : 8); // shared memory
+    const int64_t items = best_items(d, TILE_CHANNELS, resident, can_pack(n, d, true), NULL, &time);
     const scan_partition c = scan_partition_of(d, items);
     const int64_t        sub = carry_parts(d, items, m);
     const size_t         e = mba_dtype_bytes(n->in[U]->type.dtype);
     time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_resident(d, TILE_CHANNELS, m));
     wide = forward_widths[0].us * time_of(d, items, 2 * TILE_CHANNELS, forward_resident(d, 2 * TILE_CHANNELS, m));
-    scan_scratch_segments(p, d, items, sub, true);
-    mba_plan_scratch(p, "kept states", e * (size_t)(items * c.tiles * d.D * d.N));
+    scratch_segments(p, d, items, sub, true, 2);
+    mba_plan_scratch(p, "kept states", sizeof(float) * (size_t)(items * c.tiles * d.D * scan_padded_states(d.N)));
     mba_plan_scratch(p, "y", n->out[DZ] ? e * (size_t)(d.B * d.L * d.D) : 0);
-    scan_scratch_sums(p, d, items, TILE_CHANNELS);
+    scratch_sums(p, d, items);
     plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
     if (c.segments > 1) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, false);
-    scan_plan_sums(p, n, d, items, TILE_CHANNELS);
+    plan_sums(p, n, d, items);
     return MBA_OK;
 }
 
@@ -513,12 +565,12 @@ mba_status selective_scan_bwd_specialized_plan(mba_plan *p, const mba_node *n, c
     const int64_t items = specialized_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_time : &backward_time_8,
                                             n->in[KEPT_IN], false);
     const int64_t sub = carry_parts(d, items, m);
-    scan_scratch_segments(p, d, items, sub, true);
+    scratch_segments(p, d, items, sub, true, 0);
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);
-    scan_scratch_sums(p, d, items, TILE_CHANNELS);
+    scratch_sums(p, d, items);
     if (items > d.B) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, true);
-    scan_plan_sums(p, n, d, items, TILE_CHANNELS);
+    plan_sums(p, n, d, items);
     return MBA_OK;
 }

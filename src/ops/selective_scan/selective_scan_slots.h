@@ -65,11 +65,13 @@ enum {
     TILE = 16,             /* tokens per tile */
     SAVE_EVERY = TILE / 2, /* tokens between states that the forward saves for the backward */
     TILE_CHANNELS = 32,    /* channels per block; in the forward of `tiles` this or twice as many */
-    LANE_CHANNELS = 32,    /* `lane`: channels per block, one per lane */
-    LANE_CHUNK = 8,        /* `lane`: tokens between saved states */
     PACK_MAX = 16,         /* most short sequences that one item holds */
     PACKS_MIN = 512,       /* fewest blocks of 32 channels that packing may leave */
 };
+
+/* The CUDA kernels process states in groups of 4, 8 or 16; scratch has room for whole groups. */
+static inline int64_t scan_group_states(int64_t N) { return N <= 4 ? 4 : N <= 8 ? 8 : 16; }
+static inline int64_t scan_padded_states(int64_t N) { return mba_ceil(N, scan_group_states(N)) * scan_group_states(N); }
 
 /* The items of a launch. An item is a sequence, a pack of `pack` whole sequences (their states start from zero), or one
  * of `segments` segments of a sequence, of `segment` tokens (the last may be shorter). */
@@ -89,15 +91,17 @@ static inline scan_partition scan_partition_of(scan_dims d, int64_t items)
     return c;
 }
 
-/* With bf16 activations and 8 or 16 states (CUDA only) the forward saves for the backward: KEPT (items, rows, D, N),
- * the state before every SAVE_EVERY tokens, and YS, y before the gate. An item is a sequence, or a pack of short ones
- * so that tiles are full. The shape alone decides, and both passes follow it. */
+/* With bf16 activations, 8 or 16 states and groups of a multiple of 4 channels (`specialized`; CUDA only) the forward
+ * saves for the backward: KEPT (items, rows, D, N) fp32, the state before every SAVE_EVERY tokens, and YS, y before the
+ * gate. An item is a sequence, or a pack of short ones so that tiles are full. The shape alone decides, and both passes
+ * follow it. */
 bool scan_even_rows(const mba_tensor *t, int64_t width); /* one row stride over the whole batch */
 
 /* Scratch of the CUDA plans, in this order; unused ones have no bytes. STARTS, ENDS: initial and final state per item;
- * STEPS: sum of its step sizes. KEPT: states before each tile (chunk). YS: y before the gate. BC: dB, dC per block of
- * channels. SUMS: dA, dD, ddt_bias per item. SPACE: states of `lane`, per block. */
-enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_KEPT, CU_YS, CU_BC, CU_SUMS, CU_SPACE };
+ * STEPS: sum of its step sizes. KEPT: states before each tile. YS: y before the gate. PARTIAL: sums over the groups of
+ * states so far, of y, then of q and r. BC: dB, dC per block of channels. SUMS: dA, dD, ddt_bias per item. States are
+ * padded to whole groups. */
+enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_PARTIAL, CU_KEPT, CU_YS, CU_BC, CU_SUMS };
 
 /* Options of a case (dim[5]). WINDOWS: operands are strided views; B and C begin at column dim[6] of a matrix, or 3. */
 enum {
@@ -118,9 +122,7 @@ MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
 mba_plan_fn   selective_scan_specialized_plan, selective_scan_bwd_specialized_plan;
 mba_launch_fn selective_scan_specialized_cuda, selective_scan_bwd_specialized_cuda;
-mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan, selective_scan_lane_plan,
-    selective_scan_bwd_lane_plan;
-mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda, selective_scan_lane_cuda,
-    selective_scan_bwd_lane_cuda;
+mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan;
+mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda;
 
 #endif

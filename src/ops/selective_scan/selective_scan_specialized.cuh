@@ -22,8 +22,8 @@ enum { FULL = 1, DONE = 3, EMPTY = 5, STEP_SUMS = 7 };
 /* HALF: two warps share a channel's states, and each writes its partial sum of C h. */
 template <int N_, bool HALF_> struct specialized_smem {
     enum { N = N_, HALF = HALF_, CH = HALF ? 16 : 512 / N, CO = CH / 8, VALUES = TILE * CO };
-    enum { OCTET = 36 };                                  /* floats per 8 channels x 4 tokens, padded */
-    enum { NP = N == 8 ? 2 : 1, ELEMENTS = VALUES / NP }; /* rows per thread; threads of a role */
+    enum { OCTET = 36 };                     /* floats per 8 channels x 4 tokens, padded */
+    enum { NP = 1, ELEMENTS = VALUES / NP }; /* rows per thread; threads of a role */
     enum { STATE_THREADS = 128, BARRIER_THREADS = STATE_THREADS + ELEMENTS };
     enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS }; /* buffers between roles; tiles in flight */
     enum { ELEMENT_GROUPS = HALF ? BUFFERS : 1 };        /* take tiles in turn: element_loop_per_warp() */
@@ -216,7 +216,7 @@ static __device__ __forceinline__ element_role<S> element_role_of(const scan_ope
     e.ys = sm.at.ys ? sm.at.ys + column + (int64_t)own * p.D : NULL;
     e.ids = sm.at.ids;
     e.whole_bc = REGULAR || p.aligned8_bc;
-    e.no_bc = CARRY && et >= 32;
+    e.no_bc = et >= (CARRY ? 32 : 64);
 #pragma unroll
     for (int i = 0; i < e.BP; i++) { // half a row of B (first 32 threads) or of C
         const int  half_row = i * S::ELEMENTS + et, row = half_row % 32 / 2, at = et % 2 * (S::N / 2);

@@ -7,7 +7,7 @@
  *            process each from its step sizes to its output
  * takes      as scan_fwd_specialized, N = 16, whole sequences
  * launch     grid (sequences, blocks of 16 channels), block 256, dynamic smem 53 KB
- * resources  sm_90a, CUDA 13.0: 72 to 80 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 78 to 80 registers, no spill  [docs]
  *            blocks per SM: 3
  * moves      u, delta, z, B, C in, out, y and saved states once each: bound by exponentials and instruction issue
  * floor      as scan_fwd_specialized
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void state_loop16(const scan_operands<bf16> &p
     const int          l4 = lane & 3, l8 = lane >> 2, wc = warp % S::CO * 8, ns = warp / S::CO, length = a.length;
     const int          ch = a.channel + wc + l8, n = 8 * ns + 2 * l4, tiles = (length + TILE - 1) / TILE;
     const bool         ok = ch < a.channels, keeps = sm.at.kept && ok;
-    bf16              *kept = sm.at.kept + (wc + l8) * N + n; // advances even if nothing is saved
+    float             *kept = sm.at.kept + (wc + l8) * N + n; // advances even if nothing is saved
     const lane_offsets o = state_offsets16(sm, wc, ns, l4, l8);
     float              A2[2], h[2] = { 0, 0 }, y[TILE / 8][2];
 #pragma unroll

@@ -2,14 +2,15 @@
 /* selective_scan_specialized_cuda.cu -- variant `specialized` of selective_scan (Mamba-1), forward: bf16, N = 8, 16.
  *
  *   h = 2^(dt A2) h + dt u B,   out = (C h + D u) silu(z),   dt = softplus(delta + dt_bias)
- *   u, delta, z, out (B, L, D), B, C (B, L, G, N), kept (items, tiles, D, N) bf16   A_log (D, N), states (B, D, N) fp32
+ *   u, delta, z, out (B, L, D), B, C (B, L, G, N) bf16   A_log (D, N), states (B, D, N), kept (items, rows, D, N) fp32
  *
  * kernel     scan_fwd_specialized     four state warps hold 128 states each and run the recurrence; two element warps
  *            compute step sizes, gate and store, or two compute step sizes and two gate and store (THREE_ROLES: at most
  *            3 blocks per SM). Buffers, barriers and element warps: selective_scan_specialized.cuh
  * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values (faster: to eight)
- * launch     grid (items, blocks of 512/N channels), block 192 or 256, dynamic smem 36 KB (N = 16), 54 KB (N = 8);
- *            with segments two launches: over all segments but the last, then all but the first (specialized_part)
+ * launch     grid (items, blocks of 512/N channels), block 192 or 256 (N = 8: 256), dynamic smem 36 KB (N = 16), 54 KB
+ *            (N = 8); with segments two launches: over all segments but the last, then all but the first
+ *            (specialized_part)
  * resources  sm_90a, CUDA 13.0: 79 to 80 registers, no spill  [docs]
  *            blocks per SM: 4, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and saved states once each: bound by exponentials and instruction issue
@@ -117,13 +118,14 @@ static __device__ __forceinline__ void state_tokens(float (&h)[4], const float (
 }
 
 /* Saves the states of this lane's channels if `now`; k is the address of the first. */
-template <int N> static __device__ __forceinline__ void save_states(bool now, bf16 *k, const float (&h)[4], bool second)
+template <int N>
+static __device__ __forceinline__ void save_states(bool now, float *k, const float (&h)[4], bool second)
 {
     if (N == 16) {
         write4_global(now, k, h);
-    } else if (now) {
-        *(uint32_t *)k = pack_bf16(h[0], h[1]);
-        if (second) *(uint32_t *)(k + 8 * N) = pack_bf16(h[2], h[3]);
+    } else {
+        write2_global(now, k, h[0], h[1]);
+        write2_global(now && second, k + 8 * N, h[2], h[3]);
     }
 }
 
@@ -162,7 +164,7 @@ static __device__ __forceinline__ void state_loop(const scan_operands<bf16> &p, 
     const int          l4 = lane & 3, l8 = lane >> 2, wc = warp * (128 / N), length = a.length;
     const int          here = a.channels - a.channel, tiles = (length + TILE - 1) / TILE;
     const bool         saves = sm.at.kept && wc + l8 < here;
-    bf16              *kept = sm.at.kept + (wc + l8) * N + state_of_lane<N>(0, l4); // advances even if nothing is saved
+    float             *kept = sm.at.kept + (wc + l8) * N + state_of_lane<N>(0, l4); // advances even if nothing is saved
     const bool         second = wc + l8 + 8 < here;
     const lane_offsets o = state_offsets(sm, wc, l4, l8);
     float              A2[4], h[4];
@@ -294,7 +296,7 @@ static __device__ __forceinline__ block_work specialized_part(const scan_operand
 
 /* CARRY: the launch before the main pass: the first segment of every sequence, and the final states of the others. */
 template <int N, bool CARRY, bool THREE_ROLES, bool REGULAR>
-__global__ void __launch_bounds__(THREE_ROLES ? 256 : 192, BLOCKS_PER_SM - THREE_ROLES)
+__global__ void __launch_bounds__(THREE_ROLES || N == 8 ? 256 : 192, BLOCKS_PER_SM - (THREE_ROLES || N == 8))
     scan_fwd_specialized(const __grid_constant__ scan_operands<bf16> p)
 {
     extern __shared__ __align__(128) char smem[];
@@ -313,7 +315,7 @@ __global__ void __launch_bounds__(THREE_ROLES ? 256 : 192, BLOCKS_PER_SM - THREE
 template <bool REGULAR> static auto *specialized_of(int64_t N, bool carry, bool three_roles)
 {
     if (N == 8)
-        return carry ? scan_fwd_specialized<8, true, false, false> : scan_fwd_specialized<8, false, false, false>;
+        return carry ? scan_fwd_specialized<8, true, false, REGULAR> : scan_fwd_specialized<8, false, false, REGULAR>;
     return carry         ? scan_fwd_specialized<16, true, false, REGULAR>
            : three_roles ? scan_fwd_specialized<16, false, true, REGULAR>
                          : scan_fwd_specialized<16, false, false, REGULAR>;
@@ -341,8 +343,8 @@ extern "C" mba_status selective_scan_specialized_cuda(const mba_call *c)
     p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     set_saved_states(&p, n->out[KEPT], c->out[KEPT]);
     p.ys = (bf16 *)c->out[YS];
-    p.aligned8 = all_vec8_aligned(p);
-    p.aligned8_bc = vec8_aligned(p.B) && vec8_aligned(p.C);
+    p.aligned8 = all_vec_aligned<8>(p);
+    p.aligned8_bc = vec_aligned<8>(p.B) && vec_aligned<8>(p.C);
     if (!strcmp(c->plan->launch[main].kernel, "scan_fwd_specialized16")) return scan_specialized16(c, main, p);
     if (p.segments > 1) {
         p.ends = (float *)mba_cuda_scratch(c, CU_ENDS);

@@ -3,9 +3,9 @@
  * blocks of channels (dB, dC) and items (dA_log, dD, ddt_bias) leave in scratch. All variants use them.
  *
  * kernel     scan_sums_bc       dB, dC (tokens, G, N) = sum over the blocks of channels of their group
- * takes      everything; four values per thread if N is a multiple of four
- * launch     grid ceil(tokens G 2N / (4 or 1) / 256), block 256
- * resources  sm_90a, CUDA 13.0: 36 to 40 registers, no spill  [docs]
+ * takes      everything; four values per thread
+ * launch     grid ceil(tokens G 2N / 4 / 256), block 256; N padded to whole groups of states
+ * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
  * moves      one fp32 per block of channels and value in, one value out: bound by DRAM
  * measured   H200: 37.4 us, 92 % of floor (memory), DRAM 82 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: blocks in ascending order
@@ -18,14 +18,18 @@
  * order      fixed: by shape */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-template <typename T, int V>
-__global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan_operands<T> p)
+template <typename T> __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan_operands<T> p)
 {
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, N = p.N, per = 2 * N / V;
+    constexpr int V = 4;
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, N = p.padded, per = 2 * N / V;
     if (i >= p.tokens * p.G * per) return;
-    const int64_t v = i % per * V, g = i / per / p.tokens, token = i / per % p.tokens; // coalesced
-    const float  *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
-    float         s[V] = {};
+    const int64_t           v = i % per * V, g = i / per / p.tokens, token = i / per % p.tokens; // coalesced
+    const bool              is_c = v >= N;
+    const int               first = (int)(is_c ? v - N : v);
+    const sequence_view<T> &l = is_c ? p.dC : p.dB;
+    if (!l.at || first >= p.N) return;
+    const float *from = p.bc + (g * p.blocks * p.tokens + token) * 2 * N + v;
+    float        s[V] = {};
 #pragma unroll 8
     for (int k = 0; k < p.blocks; k++) {
         float x[V];
@@ -33,13 +37,11 @@ __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan
 #pragma unroll
         for (int e = 0; e < V; e++) s[e] += x[e];
     }
-    const bool              is_c = v >= N;
-    const sequence_view<T> &l = is_c ? p.dC : p.dB;
-    if (!l.at) return;
     const bool add = p.adds >> (is_c ? DC : DB) & 1;
-    T         *to = l.sequence(token / p.L) + token % p.L * l.row + g * N + (is_c ? v - N : v);
+    T         *to = l.sequence(token / p.L) + token % p.L * l.row + g * p.N + first;
 #pragma unroll
-    for (int e = 0; e < V; e++) to[e] = from_float<T>(s[e] + (add ? to_float(to[e]) : 0));
+    for (int e = 0; e < V; e++)
+        if (first + e < p.N) to[e] = from_float<T>(s[e] + (add ? to_float(to[e]) : 0));
 }
 
 template <typename T> __global__ void __launch_bounds__(512) scan_sums_items(const __grid_constant__ scan_operands<T> p)
@@ -73,8 +75,7 @@ template <typename T> __global__ void __launch_bounds__(512) scan_sums_items(con
 
 template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p)
 {
-    auto *kernel = p.N % 4 == 0 ? scan_sums_bc<T, 4> : scan_sums_bc<T, 1>;
-    MBA_KERNEL(c, k, kernel, p);
+    MBA_KERNEL(c, k, scan_sums_bc<T>, p);
     MBA_KERNEL(c, k + 1, scan_sums_items<T>, p);
     return MBA_OK;
 }

@@ -342,6 +342,16 @@ static void any_length_agrees_with_the_reference(void **state)
     }
 }
 
+static void any_number_of_states_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    static const int64_t states[] = { 1, 2, 3, 8, 16, 24, 32, 64, 100, 128, 256 };
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        assert_length_like_reference((scan_dims){ 2, 1, 5, states[i], 1 }, true);
+        assert_length_like_reference((scan_dims){ 1, 19, 34, states[i], 2 }, i % 2);
+    }
+}
+
 /* One token of one channel, by hand: h = a h0 + dt u B, out = C h; a raw step above 20 is the step itself. */
 static void large_steps_are_taken_as_they_are(void **state)
 {
@@ -415,7 +425,30 @@ static void long_and_short_sequences_agree_with_fp64_on_the_gpu(void **state)
         { { 1100, 5, 44, 8, 1, NO_Z }, "packs of sequences shorter than a tile, eight states" },
         { { 16, 49, 320, 8, 1, NO_Z | RANK3 }, "windows of an image" },
         { { 4, 32, 4096, 16, 1, WINDOWS }, "wide blocks" },
-        { { 2, 100, 70, 33, 1, WITH_IDS }, "a number of states that only the plain path takes" },
+        { { 2, 100, 70, 33, 1, WITH_IDS }, "33 states: three groups, channels not a multiple of four" },
+        { { 3, 33, 37, 1, 1, 0 }, "one state, an odd number of channels" },
+        { { 1, 700, 64, 1, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "one state, segments" },
+        { { 2, 40, 66, 2, 2, NO_Z }, "two states, groups of 33 channels" },
+        { { 140, 33, 37, 1, 1, 0 }, "one state, many sequences" },
+        { { 70, 150, 66, 1, 2, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+          "one state, two groups, documents, from state to state" },
+        { { 67, 65, 34, 2, 1, NO_Z | NO_SKIP | NO_BIAS },
+          "two states, four tiles and a token, neither gate nor skip nor bias" },
+        { { 67, 64, 40, 3, 1, WITH_IDS | WINDOWS }, "three states, documents, views" },
+        { { 140, 7, 32, 4, 1, WITH_INITIAL | WITH_FINAL }, "four states, less than a tile" },
+        { { 2, 51, 36, 3, 1, WITH_INITIAL | WITH_FINAL }, "three states, from state to state" },
+        { { 520, 9, 33, 4, 1, NO_Z }, "four states: packs, an odd number of channels" },
+        { { 2, 49, 35, 8, 1, WITH_IDS }, "eight states, an odd number of channels" },
+        { { 1, 333, 101, 16, 1, WITH_FINAL }, "sixteen states, an odd number of channels, segments" },
+        { { 2, 64, 50, 16, 1, WITH_IDS | WITH_INITIAL }, "sixteen states, 50 channels" },
+        { { 2, 35, 40, 24, 1, 0 }, "24 states: a group and a half" },
+        { { 2, 300, 64, 32, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL }, "32 states, segments, documents" },
+        { { 3, 48, 96, 64, 1, 0 }, "64 states" },
+        { { 3, 17, 45, 64, 3, WITH_FINAL }, "64 states, groups of 15 channels" },
+        { { 2, 23, 34, 100, 1, NO_SKIP | NO_BIAS }, "100 states" },
+        { { 2, 1, 64, 128, 1, WITH_INITIAL | WITH_FINAL }, "128 states, one token" },
+        { { 1, 40, 33, 256, 1, WINDOWS }, "256 states, odd windows" },
+        { { 70, 5, 34, 32, 1, WITH_IDS }, "32 states, packs of short sequences" },
         { { 0 }, NULL }
     };
     assert_right_on_the_gpu(&mba_op_selective_scan, cases);
@@ -440,6 +473,7 @@ static void wrong_shapes_are_explained(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(forward_gives_the_golden_values), cmocka_unit_test(backward_gives_the_golden_checksums),
               cmocka_unit_test(same_bits_at_any_number_of_threads), cmocka_unit_test(two_halves_equal_the_whole),
               cmocka_unit_test(any_length_agrees_with_the_reference),
+              cmocka_unit_test(any_number_of_states_agrees_with_the_reference),
               cmocka_unit_test(large_steps_are_taken_as_they_are),
               cmocka_unit_test(a_broken_document_leaves_the_next_one_whole),
               cmocka_unit_test(long_and_short_sequences_agree_with_fp64_on_the_gpu),
