@@ -7,6 +7,7 @@
 #ifndef MBA_SSD_FUSED_BC_FEED_CUH
 #define MBA_SSD_FUSED_BC_FEED_CUH
 
+#include "ops/ssd/ssd_fused_items.cuh"
 #include "ops/ssd/ssd_fused_pairs.cuh"
 
 enum { BC_STAGES = 2, DOT_WARPS = 2 };
@@ -58,20 +59,21 @@ struct bc_maps {
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
+template <int TILED> static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
 {
-    return (unsigned)(a.B * (a.K / 2) * a.G);
+    return (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a));
 }
 
 /* The loop of the producer thread; it has 24 registers. */
+template <int TILED>
 static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
 {
     unsigned iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+    for (unsigned block = blockIdx.x; block < pair_blocks<TILED>(a); block += gridDim.x) {
         const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
-        for (int i = 0; i < a.J; i++, iteration++) {
-            const int      s = iteration % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+        for (int i = 0; i < group_heads<TILED>(a); i++, iteration++) {
+            const int      s = iteration % BC_STAGES, h = tile_of_group<TILED>(a, k.g, i), z = (k.b * a.H + h) * (a.K / 2) + k.c2;
             const uint32_t full = smem_address(&sm.full[s]), full_late = smem_address(&sm.full_late[s]);
             bc_stage      &t = sm.st[s];
             mbar_wait(smem_address(&sm.empty[s]), (iteration / BC_STAGES & 1) ^ 1);
@@ -80,13 +82,16 @@ static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task
             mbar_expect(full_late, 4 * TILE_BYTES);
 #pragma unroll 1
             for (int c = 0; c < 2; c++) { // operands of the first product first
-                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
-                tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                bulk_load(smem_address(sm.rec[s][c]),
+                          TILED ? plain_record<TILED>(a, k.b, h, 2 * k.c2 + c)
+                                : a.rec_plain + ((int64_t)z * 2 + c) * REC,
+                          REC * 4, full);
+                load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, a, h, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
             }
 #pragma unroll 1
             for (int c = 0; c < 2; c++) {
-                tma_load3(smem_address(t.dy[c]), &maps.dy, full_late, h * FP, k.c2 * PAIR + FQ * c, k.b);
+                load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, a, h, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, full_late, 64 * c, 0, z);
             }
         }
@@ -97,7 +102,7 @@ static __device__ __forceinline__ void exact_producer(bc_smem &sm, const fused_t
 {
     exact_stage &t = exact_stage_of(sm);
     unsigned     iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+    for (unsigned block = blockIdx.x; block < pair_blocks<0>(a); block += gridDim.x) {
         const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
         for (int i = 0; i < a.J; i++, iteration++) {
@@ -129,10 +134,11 @@ static __device__ __forceinline__ void exact_producer(bc_smem &sm, const fused_t
 
 /* kappa <H1, G1> per head, by two warps that are otherwise idle. Both tiles have the same swizzle, so that the order of
  * elements does not matter. */
-static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
+template <int TILED> static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
 {
     const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned iterations = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    const unsigned blocks = (pair_blocks<TILED>(a) - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    const unsigned iterations = blocks * (unsigned)group_heads<TILED>(a);
     for (unsigned iteration = 0; iteration < iterations; iteration++) {
         const int    s = iteration % BC_STAGES;
         const uint4 *u = (const uint4 *)sm.st[s].h + thread;
@@ -164,7 +170,7 @@ static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &
 {
     enum { RESIDUAL = 2 * TILE_BYTES / 8 }; // g[1] follows g[0], h[1] follows h[0]
     const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned iterations = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    const unsigned iterations = (pair_blocks<0>(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
     for (unsigned iteration = 0; iteration < iterations; iteration++) {
         const int    s = iteration % BC_STAGES;
         const uint2 *u = (const uint2 *)exact_stage_of(sm).h[0] + thread;

@@ -16,7 +16,8 @@
 
 /* STAGED_SAVE: saved states go through shared memory. X_ON_DEMAND: x of a chunk is loaded when it is needed instead of
  * one chunk ahead, because registers are short. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct scan_consumer : consumer_warpgroup {
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
+struct scan_consumer : consumer_warpgroup {
     using consumer_warpgroup::consumer_warpgroup;
     static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
     static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
@@ -134,6 +135,18 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         const int all = a.segments * a.parts, done = REV ? (a.segments - 1 - it.seg) * a.parts : it.seg * a.parts;
         accumulate_parts(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
     }
+    /* TILED: whether (p, n) of this tile exists in its head. */
+    __device__ __forceinline__ bool in_head(int p, int n) const
+    {
+        return !TILED
+               || (head_of_tile<TILED>(a, head) < a.heads && tile_p<TILED>(a, head) + p < a.P
+                   && tile_n<TILED>(head) + n < a.N);
+    }
+    /* Row p of this head or tile of a state of the operator. */
+    template <typename T> __device__ __forceinline__ T *state_row(const strided<T> &state, int p) const
+    {
+        return state.row(it.b, head_of_tile<TILED>(a, head), tile_p<TILED>(a, head) + p) + tile_n<TILED>(head);
+    }
     __device__ __forceinline__ bool ends_sequence() const
     {
         return SPLIT ? it.last : it.seg == (REV ? 0 : a.segments - 1);
@@ -155,7 +168,8 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
+                    if (in_head(row + 8 * (i >> 1), 8 * j + col + (i & 1)))
+                        h[4 * j + i] = state_row(from, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (SPLIT == WHOLE) add_segment_states();
     }
     /* Publishes H for the next block (STATE_PASSED), and stores it as the operator's final state where a sequence ends
@@ -172,7 +186,8 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
+                if (!in_head(row + 8 * (i >> 1), 8 * j + col + (i & 1))) continue;
+                float *e = state_row(to, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -345,7 +360,7 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     {
         const uint32_t bar = smem_address(&sm.x_full[wg][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        load_x_tile<TILED>(smem_address(sm.y[wg][n & 1]), &maps.other, bar, a, my_head(), from * FQ, my_b());
     }
     /* Reverse: starts the load of x of the next chunk, as soon as dx of the previous one has left that tile. */
     __device__ __forceinline__ void load_next_x_async(bool saved)
@@ -425,7 +440,12 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         if (tid == 0) bulk_wait_read<0>(); // the other tile has been read: free after the barrier
         warpgroup_sync();
         if (tid == 0) {
-            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
+            if (TILED) {
+                const int t = my_head();
+                tma_store4(&maps.y, tile, tile_p<TILED>(a, t), head_of_tile<TILED>(a, t), chunk() * FQ, my_b());
+            } else {
+                tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
+            }
             bulk_commit();
         }
         if (REV) store_sources();
@@ -542,6 +562,12 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     {
         return SPLIT != STATE_RECOMPUTED || it.recomputed == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
+    /* TILED: D of row p of this tile. */
+    __device__ __forceinline__ float skip_of_row(int p) const
+    {
+        const int h = record_head<TILED>(a, head), in = tile_p<TILED>(a, head) + p;
+        return a.skip_cols == 1 ? a.skip[h] : in < a.P ? a.skip[h * a.P + in] : 0;
+    }
     /* Processes item n: initial state, recomputed chunks, chunks with output, final state. Returns n, reloaded, so that
      * no register holds it meanwhile. */
     __device__ __forceinline__ int process_item(int n)
@@ -550,7 +576,10 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         begin_item(n);
         if (STAGED_SAVE) init_save_address();
         D0 = D1 = pending_log_decay = 0;
-        if (has_output(WHAT) && a.skip_cols) {
+        if (TILED && has_output(WHAT) && a.skip_cols) {
+            D0 = skip_of_row(row_of(0));
+            D1 = skip_of_row(row_of(1));
+        } else if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() + 8 : row_of(1))];
         }

@@ -11,7 +11,8 @@
  *   REV         backward in time: x is dy, y is dx, B and C are exchanged
  *   WHAT        scan_what: which results the kernel writes
  *   WIDE_RANGE  second pass, over items with a wide-range chunk: a decay per pair of tokens, ring of two stages
- *   SPLIT       scan_split: whole items, or ranges of chunks with one of two ways to get the initial state */
+ *   SPLIT       scan_split: whole items, or ranges of chunks with one of two ways to get the initial state
+ *   TILED       heads of any width, in tiles (ssd_fused.cuh); only with whole items */
 #ifndef MBA_SSD_FUSED_ITEMS_CUH
 #define MBA_SSD_FUSED_ITEMS_CUH
 
@@ -195,9 +196,10 @@ static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
+template <int TILED = 0>
 static __device__ __forceinline__ int64_t record_index(const fused_task &a, int b, int h, int c)
 {
-    return (((int64_t)b * a.H + h) * a.K + c) * REC;
+    return (((int64_t)b * record_heads<TILED>(a) + record_head<TILED>(a, h)) * a.K + c) * REC;
 }
 /* The same with 32-bit arithmetic for the row number; check_fused() in ssd_fused.c bounds it. */
 static __device__ __forceinline__ int64_t record_index_u32(const fused_task &a, int b, int h, int c)
@@ -221,7 +223,7 @@ static __device__ __forceinline__ float inclusive_log_decay(float decay)
  * back in time, the count ends with the chunk in which the summed log decay falls below LOG_DECAY_MIN; a reset adds
  * -inf. If the sum stays above, returns count + 1 and the sum in `sum`: what lies farther back counts too. One warp
  * calls it. */
-template <bool REV>
+template <bool REV, int TILED = 0>
 static __device__ __forceinline__ int dependency_length(const fused_task &a, int b, int head, int first, int count,
                                                         float &sum)
 {
@@ -233,7 +235,7 @@ static __device__ __forceinline__ int dependency_length(const fused_task &a, int
 #pragma unroll
         for (int j = 0; j < IN_FLIGHT; j++) {
             const int    c = min(n + 32 * j, count - 1);
-            const float *r = rec + record_index(a, b, head, REV ? first + c : first - c);
+            const float *r = rec + record_index<TILED>(a, b, head, REV ? first + c : first - c);
             decay[j] = n + 32 * j >= count ? 0 : (int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL];
         }
 #pragma unroll
@@ -259,7 +261,7 @@ template <bool REV> static __device__ __forceinline__ void prepend_recomputed(co
 /* Marks this block's items that have a wide-range chunk. In split kernels all ranges of an item must run in the same
  * pass, because blocks that wait for each other in different passes could deadlock: there the whole item is searched.
  * STATE_RECOMPUTED: warps 0 and 1 also determine how many chunks each head recomputes. All threads call it. */
-template <bool REV, int SPLIT>
+template <bool REV, int SPLIT, int TILED>
 static __device__ __forceinline__ void find_wide_range_items(scan_smem &sm, const fused_task &a,
                                                              const scan_split_table *r)
 {
@@ -284,7 +286,7 @@ static __device__ __forceinline__ void find_wide_range_items(scan_smem &sm, cons
                                                           : threadIdx.x); // begins with threads that idle above
         for (int e = first; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
-            if ((int)rec[record_index(a, i.b, h, c) + REC_FLAGS] & IS_WIDE_RANGE) {
+            if ((int)rec[record_index<TILED>(a, i.b, h, c) + REC_FLAGS] & IS_WIDE_RANGE) {
                 atomicOr(&sm.wide_range[n >> 5], 1u << (n & 31));
                 any_wide_range = true;
             }
@@ -303,12 +305,34 @@ template <bool WIDE_RANGE> static __device__ __forceinline__ bool in_this_pass(c
 
 /* ---- the producer ---- */
 
+/* Loads the 64 positions of x (or dy) from l on, of head or tile t. */
+template <int TILED>
+static __device__ __forceinline__ void load_x_tile(uint32_t to, const CUtensorMap *map, uint32_t bar,
+                                                   const fused_task &a, int t, int l, int b)
+{
+    if (TILED) tma_load4(to, map, bar, tile_p<TILED>(a, t), head_of_tile<TILED>(a, t), l, b);
+    else tma_load3(to, map, bar, t * FP, l, b);
+}
+/* Loads 64 columns of B or C of a group from column n on. */
+template <int TILED>
+static __device__ __forceinline__ void load_n_tile(uint32_t to, const CUtensorMap *map, uint32_t bar, int g, int n,
+                                                   int l, int b)
+{
+    if (TILED) tma_load4(to, map, bar, n, g, l, b);
+    else tma_load3(to, map, bar, g * FN + n, l, b);
+}
 /* Prefetches x of the reverse scan into L2. Shared memory has room for x of one chunk ahead only (load_next_x_async);
  * the ring runs further ahead. */
-static __device__ __forceinline__ void prefetch_l2_x(const CUtensorMap &map, int b, int pair, int c)
+template <int TILED>
+static __device__ __forceinline__ void prefetch_l2_x(const CUtensorMap &map, const fused_task &a, int b, int pair,
+                                                     int c)
 {
 #pragma unroll 1
-    for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
+    for (int h = 0; h < HEADS; h++) {
+        const int t = pair * HEADS + h;
+        if (TILED) tma_prefetch4(&map, tile_p<TILED>(a, t), head_of_tile<TILED>(a, t), c * FQ, b);
+        else tma_prefetch3(&map, t * FP, c * FQ, b);
+    }
 }
 
 /* Starts the copies of chunk c for the state alone, into a stage of the main ring (WIDE_RANGE pass). Chunk i of the
@@ -329,7 +353,7 @@ static __device__ __forceinline__ void load_state_only_chunk(scan_smem &sm, cons
     for (int j = 0; j < 2; j++) tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
 }
 /* Starts all copies of chunk c into stage s of the main ring. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT>
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
 static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
                                                   int b, int pair, int c)
 {
@@ -340,20 +364,21 @@ static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_tas
     mbar_expect(bar, (!has_output(WHAT) ? 2 : EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
-        tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
-        const int64_t record = SPLIT ? record_index_u32(a, b, head, c) : record_index(a, b, head, c);
+        load_x_tile<TILED>(smem_address(t.x[h]), &maps.x, bar, a, head, c * FQ, b);
+        const int64_t record = SPLIT ? record_index_u32(a, b, head, c) : record_index<TILED>(a, b, head, c);
         bulk_load(smem_address(t.rec[h]), rec + record, REC * 4, bar);
     }
     if (has_output(WHAT)) {
         for (int j = 0; j < 2; j++)
-            tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
+            load_n_tile<TILED>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, c * FQ, b);
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
         if (EXACT)
             tma_load3(smem_address(cb_residual_of(sm, s)), &maps.cb, bar, 0, 0,
                       (b * a.K + c) * a.G + g + residual_offset_cb(a));
     }
-    for (int j = 0; j < 2; j++) tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-    if (REV && has_output(WHAT)) prefetch_l2_x(maps.other, b, pair, c);
+    for (int j = 0; j < 2; j++)
+        load_n_tile<TILED>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, b);
+    if (REV && has_output(WHAT)) prefetch_l2_x<TILED>(maps.other, a, b, pair, c);
 }
 
 /* Loads all recomputed chunks through their own ring, at most once per block. The main ring shares its memory, so this
@@ -404,7 +429,7 @@ static __device__ __forceinline__ void load_recomputed_chunks(scan_smem &sm, con
 /* The loop of the producer thread: for each item of this pass, fills a stage whenever the consumers have released one.
  * The first pass ends when the ring is drained, because the second uses the same memory with other barriers. Split
  * kernels keep the item in shared memory: the producer has 24 registers. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT>
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
 static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                      const scan_split_table *r)
 {
@@ -435,9 +460,10 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                     load_state_only_chunk<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[WIDE_RANGE][s]),
                                                REV ? c0 + chunks - 1 - i : c0 + i, i);
                 else
-                    load_chunk<EXACT, REV, WHAT, WIDE_RANGE, SPLIT>(sm, a, maps, s, SPLIT ? sm.producer.b : it.b,
-                                                                    SPLIT ? sm.producer.pair : it.pair,
-                                                                    REV ? c0 + chunks - 1 - i : c0 + i);
+                    load_chunk<EXACT, REV, WHAT, WIDE_RANGE, SPLIT, TILED>(sm, a, maps, s,
+                                                                           SPLIT ? sm.producer.b : it.b,
+                                                                           SPLIT ? sm.producer.pair : it.pair,
+                                                                           REV ? c0 + chunks - 1 - i : c0 + i);
                 s = next_stage < WIDE_RANGE || EXACT > (s);
                 ph ^= s == 0;
             }

@@ -61,7 +61,7 @@ template <bool REV, int NHEADS> static __device__ __forceinline__ states_part pa
 
 /* Determines per head how many leading chunks of the part can be skipped, because their contribution decays below
  * LOG_DECAY_MIN before the segment ends, and whether everything before the part does (cut_off). */
-template <bool EXACT, bool REV, int NHEADS>
+template <bool EXACT, bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm, const fused_task &a,
                                                         const states_part &p)
 {
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm,
     if (i >= NHEADS) return;
     float     sum;
     const int nearest = REV ? p.c0 - p.chunks_to_end : p.c0 + before - 1;
-    const int reach = dependency_length<REV>(a, p.b, p.h0 + i, nearest, before, sum);
+    const int reach = dependency_length<REV, TILED>(a, p.b, p.h0 + i, nearest, before, sum);
     if (threadIdx.x & 31) return;
     sm.skip_chunks[i] = min(max(before - reach, 0), p.chunks);
     sm.cut_off[i] = reach <= before;
@@ -83,7 +83,7 @@ template <int NHEADS> static __device__ __forceinline__ int first_live_chunk(con
 }
 
 /* The loop of the producer thread. */
-template <bool REV, int NHEADS>
+template <bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, const fused_task &a,
                                                        const scan_maps &maps, const states_part &p)
 {
@@ -99,11 +99,11 @@ static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, 
         mbar_expect(bar, 2 * TILE_BYTES + wanted * (TILE_BYTES + REC * 4));
         for (int h = 0; h < NHEADS; h++) {
             if (i < sm.skip_chunks[h]) continue;
-            tma_load3(smem_address(sm.st[s].x[h]), &maps.x, bar, (p.h0 + h) * FP, c * FQ, p.b);
-            bulk_load(smem_address(sm.rec[s][h]), rec + record_index(a, p.b, p.h0 + h, c), REC * 4, bar);
+            load_x_tile<TILED>(smem_address(sm.st[s].x[h]), &maps.x, bar, a, p.h0 + h, c * FQ, p.b);
+            bulk_load(smem_address(sm.rec[s][h]), rec + record_index<TILED>(a, p.b, p.h0 + h, c), REC * 4, bar);
         }
         for (int j = 0; j < 2; j++)
-            tma_load3(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, p.b);
+            load_n_tile<TILED>(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, p.b);
         if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
 }
@@ -250,13 +250,10 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
     if (tid == 0) a.seg_decay[state_index] = sm.cut_off[wg] ? -INFINITY : total;
 }
 
-#endif
-
-template <bool REV, int NHEADS, bool EXACT = false>
-static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
-    ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+/* One block: initialises barriers, finds the chunks that count and assigns roles. */
+template <bool REV, int NHEADS, bool EXACT, int TILED>
+static __device__ __forceinline__ void states_block_run(const fused_task &a, const scan_maps &maps)
 {
-#if MBA_HOPPER
     MBA_DYNAMIC_SMEM(smem);
     states_smem<NHEADS> &sm = *(states_smem<NHEADS> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
     const states_part    p = part_of<REV, NHEADS>(a);
@@ -267,15 +264,25 @@ static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
         }
         mbar_init_done();
     }
-    find_live_chunks<EXACT, REV, NHEADS>(sm, a, p);
+    find_live_chunks<EXACT, REV, NHEADS, TILED>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * NHEADS) {
         if (NHEADS > HEADS) warpgroup_reg_alloc<112>();
         states_loop<EXACT, REV, NHEADS>(sm, a, p);
     } else {
         if (NHEADS > HEADS) warpgroup_reg_dealloc<24>();
-        if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS>(sm, a, maps, p);
+        if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS, TILED>(sm, a, maps, p);
     }
+}
+
+#endif
+
+template <bool REV, int NHEADS, bool EXACT = false>
+static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
+    ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+{
+#if MBA_HOPPER
+    states_block_run<REV, NHEADS, EXACT, 0>(a, maps);
 #endif
 }
 

@@ -152,6 +152,12 @@ enum {
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */
 
+/* `fused` works on tiles of 64 p x 128 n (ssd_fused.cuh). Tiled shapes are all but heads of one whole tile, an even
+ * number per group. ssd_tile_dims gives the shape in tiles, each a head of its own: H and J count them, and a group has
+ * an even number of tiles of p. */
+bool     ssd_is_tiled(const ssd_dims *d);
+ssd_dims ssd_tile_dims(const ssd_dims *d);
+
 typedef struct ssd_segments {
     int64_t K;                     /* chunks of 64 per sequence; an even number for backward */
     int64_t segments, per_segment; /* segments per sequence; chunks per segment */
@@ -201,5 +207,6 @@ enum {
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda; /* `fused` at tiled shapes */
 
 #endif
