@@ -449,6 +449,12 @@ const mba_op mba_op_ssd = {
             { { 1, 1100, 5, 136, 1, 72, 256, SKIP_FULL | BIAS | STRONG | STATES },
               "tiled: heads of three tiles, segments" },
             { { 2, 130, 6, 40, 3, 8, 64, LIMITS | WINDOWS }, "tiled: no D, limits, views" },
+            { { 2, 100, 4, 64, 2, 256, 64, SKIP_FULL | BIAS | WINDOWS }, "tiled: a state of two tiles, groups, views" },
+            { { 1, 200, 3, 128, 1, 256, 64, SKIP_FULL | BIAS | RESETS | STATES },
+              "tiled: heads of four tiles, resets" },
+            { { 1, 200, 3, 48, 1, 200, 64, SKIP_HEAD | BIAS | STRONG | STATES },
+              "tiled: a state of two tiles, wide range, an odd head" },
+            { { 1, 1100, 4, 64, 1, 256, 256, SKIP_HEAD | BIAS | STATES }, "tiled: a state of two tiles, segments" },
 #define X(name, what, ...) \
     { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
             MBA_EXTREMES(X)
@@ -468,6 +474,9 @@ const mba_op mba_op_ssd = {
             PUBLISHED(4, 4096, 48, 32, 1, 128, "granite-4.0-h-350m, 4 x 4096"),
             PUBLISHED(8, 2048, 32, 128, 1, 128, "heads of 128, 8 x 2048"),
             PUBLISHED(8, 2048, 25, 64, 1, 128, "25 heads, 8 x 2048"),
+            PUBLISHED(8, 2048, 48, 64, 1, 256, "falcon-h1-1.5b, 8 x 2048"),
+            PUBLISHED(4, 4096, 24, 128, 1, 256, "falcon-h1-7b, 4 x 4096"),
+            PUBLISHED(2, 4096, 256, 64, 8, 256, "nemotron-h-56b, 2 x 4096"),
             { { 0 }, NULL } },
 };
 

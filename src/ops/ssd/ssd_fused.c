@@ -28,10 +28,11 @@ ssd_dims ssd_tile_dims(const ssd_dims *d)
     t.H = t.J * d->G;
     t.P = P;
     t.N = N;
+    t.NT = mba_ceil(d->N, N);
     return t;
 }
 
-enum { MAX_P = 256, MAX_N = N };
+enum { MAX_P = 256, MAX_N = 2 * N };
 
 static bool widths_fit(const ssd_dims *d) { return d->P % 8 == 0 && d->N % 8 == 0 && d->P <= MAX_P && d->N <= MAX_N; }
 /* A tile beyond the heads fills up an odd group; with several groups it would be the next group's first. */
@@ -159,11 +160,11 @@ static void plan_prep(const plan_builder *w)
     if (all) l->blocks[l->nblocks++] = (mba_blocks){ pairs - pairs / 2, { 2, 0 } };
     l->blocks[l->nblocks++] = (mba_blocks){ w->chunks * parts, { 0, heads } };
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(0), NULL);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), Q * N * 2 * real_share_n(w));
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), Q * N * 2 * real_share_n(w) / passes);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), (double)(Q * d->N * 2));
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), (double)(Q * d->N * 2) / passes);
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * Q * Q * N, NULL);
-    mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * Q * Q * N * (double)tiles_of_n(w), NULL);
+    mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4 * (double)tiles_of_n(w), NULL);
     mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_PASS, mix);
     mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_PASS, mix);
     mba_phase_move(l, MBA_STORE, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
@@ -213,11 +214,11 @@ static scan_work scan_work_of(const plan_builder *w)
 /* What the producer loads per chunk for the state update. other: and x, which the reverse scan needs for its sums. */
 static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
 {
-    const double x = SSD_HEADS * TILE_BYTES * real_share_p(w);
+    const double n = (double)tiles_of_n(w), x = SSD_HEADS / n * TILE_BYTES * real_share_p(w);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), x);
     if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS * SSD_RECORD * 4);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES * real_share_n(w));
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS / n * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * n * TILE_BYTES * real_share_n(w));
     mba_phase_share(l, w->t.J / SSD_HEADS);
 }
 
@@ -225,14 +226,15 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
     const scan_work      s = scan_work_of(w);
     const product_counts n = product_counts_of(w);
-    const double         x = SSD_HEADS * TILE_BYTES, trips = (double)s.chunks / (double)s.grid; // means over blocks
+    const double         nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
+    const double         trips = (double)s.chunks / (double)s.grid;                   // means over blocks
     const double         state = SSD_HEADS * STATE * 4 / (double)s.grid;
     const char          *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
     const int            records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     mba_launch          *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s.grid, SCAN_THREADS);
     l->regs = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
-    l->ring_depth = w->exact ? 2 : STAGES;
+    l->ring_depth = w->exact || nt > 1 ? 2 : STAGES;
     l->persistent = true;
     l->tiles = s.subranges;
     mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // flags
@@ -249,7 +251,7 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE * n.state + (k.output ? 2.0 * P * Q : 0)), NULL);
     mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? n.state * STATE / 2 + P * Q : 0.0), NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q * n.half2, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (n.state * STATE * Q + n.pairs * P * Q * Q), NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (n.state * STATE * Q + n.pairs / nt * P * Q * Q), NULL);
     mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * n.update * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x * real_share_p(w));
@@ -269,7 +271,7 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     plan_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
-        mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * TILE_BYTES * real_share_n(w));
+        mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
         mba_phase_share(l, w->t.J / SSD_HEADS);
         mba_phase_move(l, MBA_ASYNC, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
         mba_phase_share(l, w->t.J / SSD_HEADS);

@@ -39,7 +39,8 @@ struct bc_smem {
         int        slow;
     } current[2];    /* per warpgroup: its work item; slow: some
                                                           head has a wide-range chunk */
-    unsigned blocks; /* work items of the grid */
+    unsigned   blocks; /* work items of the grid */
+    tile_place place;  /* TILED: the producer's */
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
 
@@ -76,6 +77,7 @@ static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task
             const int      s = iteration % BC_STAGES, h = tile_of_group<TILED>(a, k.g, i), z = (k.b * a.H + h) * (a.K / 2) + k.c2;
             const uint32_t full = smem_address(&sm.full[s]), full_late = smem_address(&sm.full_late[s]);
             bc_stage      &t = sm.st[s];
+            if (TILED) set_place<TILED>(sm.place, a, h);
             mbar_wait(smem_address(&sm.empty[s]), (iteration / BC_STAGES & 1) ^ 1);
             sm.pair[s] = z;
             mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
@@ -83,15 +85,16 @@ static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task
 #pragma unroll 1
             for (int c = 0; c < 2; c++) { // operands of the first product first
                 bulk_load(smem_address(sm.rec[s][c]),
-                          TILED ? plain_record<TILED>(a, k.b, h, 2 * k.c2 + c)
-                                : a.rec_plain + ((int64_t)z * 2 + c) * REC,
+                          a.rec_plain
+                              + (TILED ? record_index_at<TILED>(a, sm.place, k.b, h, 2 * k.c2 + c)
+                                       : ((int64_t)z * 2 + c) * REC),
                           REC * 4, full);
-                load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, a, h, k.c2 * PAIR + FQ * c, k.b);
+                load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, sm.place, h, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
             }
 #pragma unroll 1
             for (int c = 0; c < 2; c++) {
-                load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, a, h, k.c2 * PAIR + FQ * c, k.b);
+                load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, sm.place, h, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, full_late, 64 * c, 0, z);
             }
         }

@@ -10,6 +10,8 @@
 #ifndef MBA_SSD_FUSED_CONSUMER_CUH
 #define MBA_SSD_FUSED_CONSUMER_CUH
 
+#include <type_traits>
+
 #include "ops/ssd/ssd_fused_group.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -21,6 +23,8 @@ struct scan_consumer : consumer_warpgroup {
     using consumer_warpgroup::consumer_warpgroup;
     static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
     static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
+    static constexpr bool WIDE = TILED == 2; /* one tile of p in both warpgroups, a tile of n each */
+    typedef typename std::conditional<WIDE, wide_stage, scan_stage>::type stage;
 
     /* Index of the output tile of this chunk. Forward split kernels have no register for chunks_done. */
     __device__ __forceinline__ unsigned output_tile() const
@@ -36,26 +40,36 @@ struct scan_consumer : consumer_warpgroup {
         else bar_sync<1, 128>();
     }
 
+    /* Synchronizes all that read and write one head: the warpgroup, or both. */
+    __device__ __forceinline__ void head_sync()
+    {
+        if (WIDE) bar_sync<3, 128 * HEADS>();
+        else warpgroup_sync();
+    }
+    /* Whether this thread starts the copies of a head's x and output. */
+    __device__ __forceinline__ bool copies() const { return tid == 0 && (!WIDE || wg == 0); }
+
     /* Waits for a stage and loads x of its chunk into `next`; fetch() also loads the factors. */
     __device__ __forceinline__ void fetch_x(int at, int phase)
     {
         mbar_wait(smem_address(&sm.full[WIDE_RANGE][at]), phase);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + matrix_offset + k * 16 * 128);
+            ldmatrix_t_at(next[k], smem_address(stage_of<TILED>(sm, at).x_of(wg)) + matrix_offset + k * 16 * 128);
     }
     __device__ __forceinline__ void fetch(int at, int phase)
     {
         fetch_x(at, phase);
-        fetch_scale(sm.st[at].rec[wg]);
+        fetch_scale(stage_of<TILED>(sm, at).rec_of(wg));
     }
     /* Loads what the output y = out Y + D x needs: its scale and x of this chunk. */
-    __device__ __forceinline__ void load_output_operands(const scan_stage &t)
+    __device__ __forceinline__ void load_output_operands(const stage &t)
     {
+        const int first = WIDE && !WIDE_RANGE ? 2 * half : 0; // WIDE: of this warpgroup's half alone
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + matrix_offset + k * 16 * 128);
+        for (int k = 0; k < (WIDE && !WIDE_RANGE ? 2 : 4); k++) {
+            out[k] = *((const float4 *)t.rec_of(wg) + 4 * t4 + first + k);
+            ldmatrix_t_at(raw[k], smem_address(t.x_of(wg)) + matrix_offset + (first + k) * 16 * 128);
         }
         if (SPLIT || EXACT) { // D is reloaded per chunk, because registers are short
             const float2 D = sm.aux.D[threadIdx.x];
@@ -223,17 +237,17 @@ struct scan_consumer : consumer_warpgroup {
 
     /* Issues the output products as one wgmma group and the state update as a second; waits for neither. */
     template <bool OUT>
-    __device__ __forceinline__ void products(const packed_state &h_bf16, const fragments &x, const scan_stage &t,
-                                             int keep)
+    __device__ __forceinline__ void products(const packed_state &h_bf16, const fragments &x, const stage &t, int keep)
     {
         wgmma_fence();
         if (OUT) {
             state_term(h_bf16, t);
-            cb_term<REV>(x, t.cb);
+            if (WIDE) cb_term_of_half<REV>(x, t.cb);
+            else cb_term<REV>(x, t.cb);
             wgmma_commit();
             load_output_operands(t);
         }
-        update(x, t.u, keep);
+        update(x, t.u_of(half), keep);
     }
 
     /* EXACT: replaces the rounded state by its residual, and saves that. */
@@ -271,14 +285,14 @@ struct scan_consumer : consumer_warpgroup {
     /* ---- products of a wide-range chunk: C B^T gets a decay per pair, x and H1 none from a pivot ---- */
 
     /* Y = decays (H C^T) + (dt x) (decayed C B^T)^T; `all` is the log decay across the chunk. */
-    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, fragments &x, const scan_stage &t,
+    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, fragments &x, const stage &t,
                                                       float all)
     {
-        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
-        warpgroup_sync();
-        decay_cb(t, cs);
+        const float *cs = t.rec_of(wg), *dt = t.rec_of(wg) + 64;
+        head_sync();
+        decay_cb<TILED>(t, cs);
         fence_async();
-        warpgroup_sync();
+        head_sync();
         wgmma_fence();
         state_term(h_bf16, t);
         wgmma_commit();
@@ -286,16 +300,17 @@ struct scan_consumer : consumer_warpgroup {
         decay_rows<REV>(cs, all);
         scale_by_dt<REV>(x, dt);
         wgmma_fence();
-        cb_term<REV>(x, decayed_cb());
+        if (WIDE) cb_term_of_half<REV>(x, decayed_cb<TILED>());
+        else cb_term<REV>(x, decayed_cb());
         wgmma_commit();
         wgmma_wait<0>();
     }
     /* The output, then H = exp(all) H + sum_s exp(all - cs_s) dt_s x_s B_s^T (reverse: exp(cs_l) dy_l C_l^T). */
     template <bool OUT>
-    __device__ __forceinline__ void wide_range_products(const packed_state &h_bf16, fragments &x, const scan_stage &t,
+    __device__ __forceinline__ void wide_range_products(const packed_state &h_bf16, fragments &x, const stage &t,
                                                         float all, int keep)
     {
-        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
+        const float *cs = t.rec_of(wg), *dt = t.rec_of(wg) + 64;
         const float  decay = __expf(all);
         load_output_operands(t);
 #pragma unroll
@@ -303,7 +318,7 @@ struct scan_consumer : consumer_warpgroup {
         if (OUT) wide_range_output(h_bf16, x, t, all);
         scale_to_end<REV>(x, cs, dt, all);
         wgmma_fence();
-        update(x, t.u, keep);
+        update(x, t.u_of(half), keep);
         wgmma_wait<0>();
         wide_range_scale<REV>(t);
     }
@@ -358,14 +373,15 @@ struct scan_consumer : consumer_warpgroup {
      * that it overwrites later. `n` is chunks_done of that chunk. */
     __device__ __forceinline__ void load_x_async(int from, unsigned n)
     {
-        const uint32_t bar = smem_address(&sm.x_full[wg][n & 1]);
+        const int      at = WIDE ? 0 : wg;
+        const uint32_t bar = smem_address(&sm.x_full[at][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        load_x_tile<TILED>(smem_address(sm.y[wg][n & 1]), &maps.other, bar, a, my_head(), from * FQ, my_b());
+        load_x_tile<TILED>(smem_address(sm.y[at][n & 1]), &maps.other, bar, sm.place[wg], my_head(), from * FQ, my_b());
     }
     /* Reverse: starts the load of x of the next chunk, as soon as dx of the previous one has left that tile. */
     __device__ __forceinline__ void load_next_x_async(bool saved)
     {
-        if (tid != 0) return;
+        if (!copies()) return;
         if (saved) bulk_wait_read<1>(); // leaves the state that was just sent in flight
         else bulk_wait_read<0>();
         load_x_async(chunk() - 1, chunks_done + 1);
@@ -373,7 +389,13 @@ struct scan_consumer : consumer_warpgroup {
     /* Reverse: stores <x', gradient of x'> of the chunk's positions, the sum over the four warps. */
     __device__ __forceinline__ void store_sources()
     {
-        if (tid < FQ)
+        if (WIDE) {
+            const int l = 32 * half + tid;
+            if (tid < FQ / 2)
+                a.src[(((int64_t)my_b() * a.H + (my_head() & ~1)) * a.K + chunk()) * FQ + l]
+                    = *source_partial<false, TILED>(0, l) + *source_partial<false, TILED>(1, l)
+                      + *source_partial<false, TILED>(2, l) + *source_partial<false, TILED>(3, l);
+        } else if (tid < FQ)
             a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_partial<!STAGED_SAVE>(0, tid)
                                                           + *source_partial<!STAGED_SAVE>(1, tid)
                                                           + *source_partial<!STAGED_SAVE>(2, tid)
@@ -399,53 +421,70 @@ struct scan_consumer : consumer_warpgroup {
         }
     }
 
+    /* 16 positions of the output, v: their sums, to their place in the tile; reverse: reads x there first. */
+    __device__ __forceinline__ void write_output(uint32_t at, float *src, float2 &dD, const float *v, int k)
+    {
+        uint32_t o[4];
+        output_of(o, v, out[k], raw[k]);
+        if (REV) source_sums<EXACT>(src, dD, v, out[k], raw[k], at);
+        stmatrix_t_at(at, o);
+    }
+    /* WIDE: the half of the positions that this warpgroup stores. */
+    __device__ __forceinline__ void write_half_of_output(uint32_t tile, float (&src)[16], float2 &dD)
+    {
+        float v[16];
+        exchange_outputs(v);
+#pragma unroll
+        for (int k = 0; k < 2 && WIDE_RANGE; k++) { // all four are loaded
+#pragma unroll
+            for (int j = 0; j < 4; j++) raw[k][j] = half ? raw[k + 2][j] : raw[k][j];
+            out[k] = half ? out[k + 2] : out[k];
+        }
+        if (REV) mbar_wait(smem_address(&sm.x_full[0][chunks_done & 1]), chunks_done >> 1 & 1);
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+            write_output(tile + matrix_offset + (2 * half + k) * 16 * 128, src + 4 * k, dD, v + 8 * k, k);
+    }
+
     /* y = out Y + D x, through a tile in shared memory and a TMA store. Meanwhile loads and scales x of the next chunk.
      * Waits for the output products only; the state update may still run. */
     __device__ __forceinline__ void store_output(bool more, fragments &x_next, int s_next, int ph_next)
     {
-        const uint32_t tile = smem_address(sm.y[SPLIT ? opaque((int)threadIdx.x) >> 7 : wg][output_tile()]);
+        const uint32_t tile = smem_address(sm.y[WIDE ? 0 : SPLIT ? opaque((int)threadIdx.x) >> 7 : wg][output_tile()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
         if (!X_ON_DEMAND && more) {
             fetch_x(s_next, ph_next);
-            if (!REV) fetch_scale(sm.st[s_next].rec[wg]); // reverse: later, because registers are short
+            if (!REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg)); // reverse: later, as registers are short
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(raw[k][j]);
-        if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
+        if (WIDE) {
+            write_half_of_output(tile, src, dD);
+        } else {
+            if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float4   e = out[k];
-            const float   *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums<EXACT>(src, dD, k, tile);
-            stmatrix_t_at(tile + matrix_offset + k * 16 * 128, o);
+            for (int k = 0; k < 4; k++) write_output(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
         }
         if (!X_ON_DEMAND && more) {
-            if (REV) fetch_scale(sm.st[s_next].rec[wg]);
+            if (REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg));
             scale(x_next);
         }
         if (REV) {
-            reduce_sources<!STAGED_SAVE>(src);
+            if (WIDE) reduce_half_of_sources(src);
+            else reduce_sources<!STAGED_SAVE>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
         fence_async();
         if (tid == 0) bulk_wait_read<0>(); // the other tile has been read: free after the barrier
-        warpgroup_sync();
-        if (tid == 0) {
-            if (TILED) {
-                const int t = my_head();
-                tma_store4(&maps.y, tile, tile_p<TILED>(a, t), head_of_tile<TILED>(a, t), chunk() * FQ, my_b());
-            } else {
-                tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
-            }
+        head_sync();
+        if (copies()) {
+            if (TILED) tma_store4(&maps.y, tile, sm.place[wg].p, sm.place[wg].head, chunk() * FQ, my_b());
+            else tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
             bulk_commit();
         }
         if (REV) store_sources();
@@ -466,14 +505,14 @@ struct scan_consumer : consumer_warpgroup {
     {
         constexpr bool OUT = has_output(WHAT) && !STATE_ONLY;
         const bool     more = STATE_ONLY || (SPLIT ? chunks_left > 0 : c != last_c);
-        scan_stage    &t = sm.st[s];
-        const int      s_next = next_stage<X_ON_DEMAND>(s), ph_next = s_next ? ph : ph ^ 1;
+        stage         &t = stage_of<TILED>(sm, s);
+        const int      s_next = next_stage<X_ON_DEMAND || WIDE>(s), ph_next = s_next ? ph : ph ^ 1;
         if (X_ON_DEMAND) {
             fetch(s, ph);
             if (EXACT) scale(x, x_next);
             else scale(x);
         }
-        const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
+        const float4 last = *(const float4 *)(t.rec_of(wg) + REC_BEFORE);
         const int    flags = (int)last.z, keep = decay_to_pivot(last);
         packed_state h_bf16;
 #pragma unroll
@@ -484,7 +523,7 @@ struct scan_consumer : consumer_warpgroup {
         if (saves && !STAGED_SAVE) save_state(h_bf16);
         if (saves && STAGED_SAVE) save_state_rows_0_7<has_output(WHAT)>(h_bf16);
         if (saves && STAGED_SAVE && !REV) save_state_rows_8_15<REV>(h_bf16); // now: later registers are short
-        if (EXACT) {
+        if constexpr (EXACT) {
             if (WIDE_RANGE && __any_sync(0xffffffffu, flags & IS_WIDE_RANGE))
                 wide_range_products_hi_lo<OUT>(h_bf16, x, x_next, t, last.w, keep, saves);
             else products_hi_lo<OUT>(h_bf16, x, x_next, t, keep, saves);
@@ -519,6 +558,7 @@ struct scan_consumer : consumer_warpgroup {
         head = it.pair * HEADS + wg;
         c = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
+        if (TILED && tid == 0) set_place<TILED>(sm.place[wg], a, head); // for copies() alone
         if (!SPLIT) return;
         chunks_left = warp_broadcast(it.chunks - 1);
         it.receive = warp_broadcast(it.receive);
@@ -573,6 +613,7 @@ struct scan_consumer : consumer_warpgroup {
     __device__ __forceinline__ int process_item(int n)
     {
         fragments A, B; // x' of two chunks in flight
+        half = WIDE ? warp_broadcast(wg) : 0;
         begin_item(n);
         if (STAGED_SAVE) init_save_address();
         D0 = D1 = pending_log_decay = 0;
@@ -586,7 +627,7 @@ struct scan_consumer : consumer_warpgroup {
         if ((SPLIT || EXACT) && has_output(WHAT)) sm.aux.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) load_x_async(chunk() - it.recomputed, chunks_done);
+            if (copies()) load_x_async(chunk() - it.recomputed, chunks_done);
         }
         const int recomputed = SPLIT == STATE_RECOMPUTED ? skip_unneeded_chunks() : 0;
         load_initial_state();

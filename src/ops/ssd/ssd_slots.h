@@ -37,6 +37,7 @@ enum {
 /* The alphabet of dimensions. J heads share a group; D has C columns (0: no D, 1: one value per head, or P). */
 typedef struct ssd_dims {
     int64_t B, L, H, P, G, N, J, Q, C;
+    int64_t NT; /* ssd_tile_dims: tiles of n per head; else 0 */
     double  dt_min, dt_max;
 } ssd_dims;
 
@@ -207,6 +208,7 @@ enum {
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
-mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda; /* `fused` at tiled shapes */
+mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
+mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 
 #endif
