@@ -46,8 +46,8 @@ static inline mba_status mba_tensor_map_encoder(mba_encode_fn **out)
 }
 
 /* A map of three or four axes; `rows` is the axis of a box's 64 rows. */
-static inline mba_status mba_tensor_map_encode(CUtensorMap *map, const void *at, int rank, int rows,
-                                               const int64_t *dim, const int64_t *step)
+static inline mba_status mba_tensor_map_encode(CUtensorMap *map, const void *at, int rank, int rows, const int64_t *dim,
+                                               const int64_t *step)
 {
     mba_encode_fn *encode = NULL;
     cuuint64_t     dims[4], steps[3];

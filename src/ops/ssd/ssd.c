@@ -449,6 +449,8 @@ const mba_op mba_op_ssd = {
             { { 1, 1100, 5, 136, 1, 72, 256, SKIP_FULL | BIAS | STRONG | STATES },
               "tiled: heads of three tiles, segments" },
             { { 2, 130, 6, 40, 3, 8, 64, LIMITS | WINDOWS }, "tiled: no D, limits, views" },
+            { { 2, 137, 3, 50, 1, 20, 64, SKIP_FULL | BIAS | STATES | WINDOWS }, "tiled: padded rows, views" },
+            { { 1, 150, 4, 33, 2, 130, 64, SKIP_HEAD | BIAS | RESETS }, "tiled: padded rows, a state of two tiles" },
             { { 2, 100, 4, 64, 2, 256, 64, SKIP_FULL | BIAS | WINDOWS }, "tiled: a state of two tiles, groups, views" },
             { { 1, 200, 3, 128, 1, 256, 64, SKIP_FULL | BIAS | RESETS | STATES },
               "tiled: heads of four tiles, resets" },

@@ -19,7 +19,18 @@ enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREAD
 
 /* ---- what `fused` saves for the backward pass ---- */
 
-bool ssd_is_tiled(const ssd_dims *d) { return d->P != P || d->N != N || d->J % SSD_HEADS; }
+static bool is_one_tile(const ssd_dims *d) { return d->P == P && d->N == N && d->J % SSD_HEADS == 0; }
+
+bool ssd_is_padded(const mba_node *n)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    return d.P % SSD_PAD_TO || d.N % SSD_PAD_TO || !ssd_vec_aligned(n);
+}
+bool ssd_is_tiled(const mba_node *n)
+{
+    const ssd_dims d = ssd_dims_of(n);
+    return !is_one_tile(&d) || ssd_is_padded(n);
+}
 
 ssd_dims ssd_tile_dims(const ssd_dims *d)
 {
@@ -34,14 +45,13 @@ ssd_dims ssd_tile_dims(const ssd_dims *d)
 
 enum { MAX_P = 256, MAX_N = 2 * N };
 
-static bool widths_fit(const ssd_dims *d) { return d->P % 8 == 0 && d->N % 8 == 0 && d->P <= MAX_P && d->N <= MAX_N; }
+static bool widths_fit(const ssd_dims *d) { return d->P <= MAX_P && d->N <= MAX_N; }
 /* A tile beyond the heads fills up an odd group; with several groups it would be the next group's first. */
 static bool groups_fit(const ssd_dims *d) { return d->G == 1 || d->J * mba_ceil(d->P, P) % SSD_HEADS == 0; }
 
 static mba_status check_shape(const ssd_dims *d)
 {
-    MBA_REFUSE_IF(!widths_fit(d),
-                  "heads of %lld, a state of %lld\nwhy: both must be multiples of 8, at most %d and %d",
+    MBA_REFUSE_IF(!widths_fit(d), "heads of %lld, a state of %lld\nwhy: they may have at most %d and %d",
                   (long long)d->P, (long long)d->N, MAX_P, MAX_N);
     MBA_REFUSE_IF(!groups_fit(d),
                   "%lld heads of %lld in each of several groups\nwhy: a block takes two tiles of 64 of one group",
@@ -49,10 +59,7 @@ static mba_status check_shape(const ssd_dims *d)
     return MBA_OK;
 }
 
-bool ssd_fused_shape(const ssd_dims *d, mba_dtype type)
-{
-    return type == MBA_BF16 && widths_fit(d) && groups_fit(d);
-}
+bool ssd_fused_shape(const ssd_dims *d, mba_dtype type) { return type == MBA_BF16 && widths_fit(d) && groups_fit(d); }
 
 void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
 {
@@ -83,14 +90,15 @@ static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_ma
                   "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     if (kind == EXACT)
-        MBA_REFUSE_IF(ssd_is_tiled(d),
+        MBA_REFUSE_IF(!is_one_tile(d),
                       "heads of %lld, a state of %lld, %lld heads in a group\nwhy: written for 64, 128, an even number",
                       (long long)d->P, (long long)d->N, (long long)d->J);
     MBA_TRY(check_shape(d));
     MBA_TRY(ssd_check_axes(n));
-    MBA_REFUSE_IF(!ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
+    MBA_REFUSE_IF(kind == EXACT && !ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     const double tokens = (double)d->B * (double)(d->L + 2 * Q);
-    MBA_REFUSE_IF(tokens * (double)d->G > 1e9 || tokens * (double)ssd_tile_dims(d).H > 6e10, "more tokens than a copy can number");
+    MBA_REFUSE_IF(tokens * (double)d->G > 1e9 || tokens * (double)ssd_tile_dims(d).H > 6e10,
+                  "more tokens than a copy can number");
     return MBA_OK;
 }
 
@@ -114,7 +122,7 @@ typedef struct plan_builder {
     ssd_split    split;               /* used instead of r where split.how is set */
     int64_t      chunks;              /* chunks of all sequences */
     bool         ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool         exact, tiled;
+    bool         exact, tiled, padded;
     int          records_back, pairs, saved; /* operands: records for backward, C B^T, states */
 } plan_builder;
 
@@ -217,7 +225,8 @@ static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool ot
     const double n = (double)tiles_of_n(w), x = SSD_HEADS / n * TILE_BYTES * real_share_p(w);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), x);
     if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK), SSD_HEADS / n * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
+                   SSD_HEADS / n * SSD_RECORD * 4);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * n * TILE_BYTES * real_share_n(w));
     mba_phase_share(l, w->t.J / SSD_HEADS);
 }
@@ -333,7 +342,8 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
                        .exact = kind == EXACT,
                        .kept = kept };
     w.t = ssd_tile_dims(&w.d);
-    w.tiled = ssd_is_tiled(&w.d);
+    w.tiled = kind != EXACT && ssd_is_tiled(n);
+    w.padded = w.tiled && ssd_is_padded(n);
     w.r = ssd_segments_of(&w.t, m->sm, backward || w.kept);
     if (!w.exact && !w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
@@ -346,6 +356,40 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
 
 static bool launches_states(const plan_builder *w) { return !w->split.how && w->r.segments > 1; }
 
+/* Values per token of a padded copy of x, of B. */
+static int64_t padded_x(const plan_builder *w) { return w->d.H * mba_ceil(w->d.P, SSD_PAD_TO) * SSD_PAD_TO; }
+static int64_t padded_b(const plan_builder *w) { return w->d.G * mba_ceil(w->d.N, SSD_PAD_TO) * SSD_PAD_TO; }
+
+/* Scratch of padded copies: x, B, C, y; backward x, B, C, dy, dx, dB, dC. */
+static void plan_padded(const plan_builder *w)
+{
+    const int64_t x = w->backward ? 3 : 2, b = w->backward ? 4 : 2;
+    mba_plan_scratch(w->p, "padded rows",
+                     w->padded ? (size_t)(2 * w->d.B * w->d.L * (x * padded_x(w) + b * padded_b(w))) : 0);
+}
+
+/* ssd_tiled_pad, or with `out` ssd_tiled_unpad: copies of whole operands. */
+static void plan_pad(const plan_builder *w, int64_t sms, bool out)
+{
+    enum { BLOCKS_PER_SM = 8, THREADS = 256 };
+    static const int in_fwd[] = { MBA_ARG_IN(X), MBA_ARG_IN(BM), MBA_ARG_IN(CM), MBA_ARG_IN(DY) };
+    static const int out_bwd[] = { MBA_ARG_OUT(DX), MBA_ARG_OUT(DBM), MBA_ARG_OUT(DCM) };
+    const int        scratch = MBA_ARG_SCRATCH(w->backward ? SSD_PADDED_WORK : SSD_PADDED_FWD_WORK);
+    const int        count = out ? (w->backward ? 3 : 1) : w->backward ? 4 : 3;
+    const int64_t    blocks = sms * BLOCKS_PER_SM;
+    mba_launch      *l = mba_plan_launch(w->p, out ? "ssd_tiled_unpad" : "ssd_tiled_pad", MBA_VECTOR, blocks, THREADS);
+    l->grid[1] = count;
+    l->regs = 40;
+    for (int i = 0; i < count; i++) {
+        const bool   wide = i == 0 || i == 3; // x, dy, y, dx
+        const double tokens = (double)(w->d.B * w->d.L) / (double)(blocks * count);
+        const double dense = 2 * tokens * (double)(wide ? w->d.H * w->d.P : w->d.G * w->d.N);
+        const double padded = 2 * tokens * (double)(wide ? padded_x(w) : padded_b(w));
+        mba_phase_move(l, MBA_LOAD, out ? scratch : in_fwd[i], out ? padded : dense);
+        mba_phase_move(l, MBA_STORE, !out ? scratch : w->backward ? out_bwd[i] : MBA_ARG_OUT(Y), out ? dense : padded);
+    }
+}
+
 static const char *scan_kernel(const plan_builder *w, bool rev)
 {
     if (w->exact) return rev ? "ssd_exact_scan_rev" : "ssd_exact_scan";
@@ -357,14 +401,15 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const ssd_dims d = ssd_dims_of(n);
     MBA_TRY(check_fused(n, &d, m, kind));
-    if (!ssd_is_tiled(&d)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
+    if (!ssd_is_tiled(n)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const plan_builder w = begin_plan(p, n, m, kind, false);
     if (w.exact) ssd_save_nothing(p);
+    plan_padded(&w);
+    if (w.padded) plan_pad(&w, m->sm, false);
     plan_prep(&w);
     if (launches_states(&w)) plan_states(&w, false);
-    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false),
-                                       .output = true,
-                                       .saves = w.kept ? STATE : 0 });
+    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .output = true, .saves = w.kept ? STATE : 0 });
+    if (w.padded) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 
@@ -507,23 +552,23 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     MBA_TRY(check_fused(n, &d, m, kind));
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
-    if (!ssd_is_tiled(&d)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
+    if (!ssd_is_tiled(n)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
     const plan_builder w = begin_plan(p, n, m, kind, true);
     const double       saves = (double)(STATE * bf16_per_value(&w));
     plan_bwd_scratch(&w);
+    plan_padded(&w);
+    if (w.padded) plan_pad(&w, m->sm, false);
     if (!w.kept) {
         plan_prep(&w);
         if (launches_states(&w)) plan_states(&w, false);
         plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .saves = saves });
     }
     if (launches_states(&w)) plan_states(&w, true);
-    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true),
-                                       .rev = true,
-                                       .output = true,
-                                       .saves = saves });
+    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true), .rev = true, .output = true, .saves = saves });
     plan_bwd_slow(&w, m->sm);
     plan_bc(&w, m->sm);
     plan_finish(&w);
+    if (w.padded) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 

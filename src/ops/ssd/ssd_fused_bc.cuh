@@ -68,8 +68,12 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
             if (thread == 0) exact_producer(sm, a, maps);
             else if (dots) exact_dot(sm, a);
         } else {
-            if (thread == 0) bc_producer<TILED>(sm, a, maps);
-            else if (dots) bc_dot<TILED>(sm, a);
+            if (thread == 0) {
+                if constexpr (TILED > 0) bc_tiled_producer<TILED>(sm, a, maps);
+                else bc_producer(sm, a, maps);
+            } else if (dots) {
+                bc_dot<TILED>(sm, a);
+            }
         }
         return;
     }

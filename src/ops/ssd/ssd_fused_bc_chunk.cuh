@@ -303,6 +303,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s]; // sign: saves a register
             if (pair < 0 && tid == 0) sm.current[I].slow = 1;
             mbar_release(smem_address(&sm.empty[s]), lane);
+            if (TILED) recompute_lane_indices();
             decay_sums(pair);
             if (DOCS) iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
         }

@@ -39,8 +39,11 @@ struct bc_smem {
         int        slow;
     } current[2];    /* per warpgroup: its work item; slow: some
                                                           head has a wide-range chunk */
-    unsigned   blocks; /* work items of the grid */
-    tile_place place;  /* TILED: the producer's */
+    unsigned blocks; /* work items of the grid */
+    struct {
+        volatile int b, c2, tile;
+        tile_place   place;
+    } feed; /* TILED: what the producer loads next */
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
 
@@ -66,37 +69,77 @@ template <int TILED> static __device__ __forceinline__ unsigned pair_blocks(cons
 }
 
 /* The loop of the producer thread; it has 24 registers. */
-template <int TILED>
 static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
 {
     unsigned iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks<TILED>(a); block += gridDim.x) {
+    for (unsigned block = blockIdx.x; block < pair_blocks<0>(a); block += gridDim.x) {
         const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
-        for (int i = 0; i < group_heads<TILED>(a); i++, iteration++) {
-            const int      s = iteration % BC_STAGES, h = tile_of_group<TILED>(a, k.g, i), z = (k.b * a.H + h) * (a.K / 2) + k.c2;
+        for (int i = 0; i < a.J; i++, iteration++) {
+            const int      s = iteration % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
             const uint32_t full = smem_address(&sm.full[s]), full_late = smem_address(&sm.full_late[s]);
             bc_stage      &t = sm.st[s];
-            if (TILED) set_place<TILED>(sm.place, a, h);
             mbar_wait(smem_address(&sm.empty[s]), (iteration / BC_STAGES & 1) ^ 1);
             sm.pair[s] = z;
             mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
             mbar_expect(full_late, 4 * TILE_BYTES);
 #pragma unroll 1
             for (int c = 0; c < 2; c++) { // operands of the first product first
-                bulk_load(smem_address(sm.rec[s][c]),
-                          a.rec_plain
-                              + (TILED ? record_index_at<TILED>(a, sm.place, k.b, h, 2 * k.c2 + c)
-                                       : ((int64_t)z * 2 + c) * REC),
-                          REC * 4, full);
-                load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, sm.place, h, k.c2 * PAIR + FQ * c, k.b);
+                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, full);
+                tma_load3(smem_address(t.x[c]), &maps.x, full, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, z);
             }
 #pragma unroll 1
             for (int c = 0; c < 2; c++) {
-                load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, sm.place, h, k.c2 * PAIR + FQ * c, k.b);
+                tma_load3(smem_address(t.dy[c]), &maps.dy, full_late, h * FP, k.c2 * PAIR + FQ * c, k.b);
                 tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, full_late, 64 * c, 0, z);
             }
+        }
+    }
+}
+/* TILED: the copies of one tile into stage s. What outlives a copy is in shared memory. */
+template <int TILED>
+static __device__ __forceinline__ void load_pair_tile(bc_smem &sm, const fused_task &a, const bc_maps &maps, int s)
+{
+    const uint32_t full = smem_address(&sm.full[s]), full_late = smem_address(&sm.full_late[s]);
+    bc_stage      &t = sm.st[s];
+    sm.pair[s] = (sm.feed.b * a.H + sm.feed.tile) * (a.K / 2) + sm.feed.c2;
+    mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
+    mbar_expect(full_late, 4 * TILE_BYTES);
+#pragma unroll 1
+    for (int c = 0; c < 2; c++) { // operands of the first product first
+        const int row = (sm.feed.b * a.heads + sm.feed.place.head) * a.K + 2 * sm.feed.c2 + c;
+        bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + (int64_t)(unsigned)row * REC, REC * 4, full);
+        load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, sm.feed.place, 0, sm.feed.c2 * PAIR + FQ * c,
+                           sm.feed.b);
+        tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, *(volatile int *)&sm.pair[s]);
+    }
+#pragma unroll 1
+    for (int c = 0; c < 2; c++) {
+        load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, sm.feed.place, 0, sm.feed.c2 * PAIR + FQ * c,
+                           sm.feed.b);
+        tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, full_late, 64 * c, 0, *(volatile int *)&sm.pair[s]);
+    }
+}
+template <int TILED>
+static __device__ __forceinline__ void bc_tiled_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
+{
+    unsigned iteration = 0;
+    for (unsigned block = blockIdx.x; block < pair_blocks<TILED>(a); block += gridDim.x) {
+        const pair_block k = pair_block_of(a, block);
+        sm.feed.b = k.b;
+        sm.feed.c2 = k.c2;
+        sm.feed.tile = tile_of_group<TILED>(a, k.g, 0);
+        set_place<TILED>(sm.feed.place, a, sm.feed.tile);
+#pragma unroll 1
+        for (int i = 0; i < group_heads<TILED>(a); i++, iteration++) {
+            mbar_wait(smem_address(&sm.empty[iteration % BC_STAGES]), (iteration / BC_STAGES & 1) ^ 1);
+            load_pair_tile<TILED>(sm, a, maps, iteration % BC_STAGES);
+            sm.feed.tile += TILED;
+            sm.feed.place.p += FP;
+            if (sm.feed.place.p < a.P) continue;
+            sm.feed.place.p = 0;
+            sm.feed.place.head++;
         }
     }
 }

@@ -78,9 +78,9 @@ struct scan_consumer : consumer_warpgroup {
         }
     }
 
-    /* ---- position: split kernels keep it in shared memory ---- */
-    __device__ __forceinline__ int my_b() const { return SPLIT ? sm.spilled[wg * 4 + warp].b : it.b; }
-    __device__ __forceinline__ int my_head() const { return SPLIT ? sm.spilled[wg * 4 + warp].head : head; }
+    /* ---- position: split and TILED kernels keep it in shared memory ---- */
+    __device__ __forceinline__ int my_b() const { return SPLIT || TILED ? sm.spilled[wg * 4 + warp].b : it.b; }
+    __device__ __forceinline__ int my_head() const { return SPLIT || TILED ? sm.spilled[wg * 4 + warp].head : head; }
     __device__ __forceinline__ int chunk() const
     {
         return !SPLIT ? c
@@ -392,9 +392,9 @@ struct scan_consumer : consumer_warpgroup {
         if (WIDE) {
             const int l = 32 * half + tid;
             if (tid < FQ / 2)
-                a.src[(((int64_t)my_b() * a.H + (my_head() & ~1)) * a.K + chunk()) * FQ + l]
-                    = *source_partial<false, TILED>(0, l) + *source_partial<false, TILED>(1, l)
-                      + *source_partial<false, TILED>(2, l) + *source_partial<false, TILED>(3, l);
+                a.src[(((int64_t)my_b() * a.H + (my_head() & ~1)) * a.K + chunk()) * FQ + l] =
+                    *source_partial<false, TILED>(0, l) + *source_partial<false, TILED>(1, l)
+                    + *source_partial<false, TILED>(2, l) + *source_partial<false, TILED>(3, l);
         } else if (tid < FQ)
             a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_partial<!STAGED_SAVE>(0, tid)
                                                           + *source_partial<!STAGED_SAVE>(1, tid)
@@ -467,7 +467,8 @@ struct scan_consumer : consumer_warpgroup {
         } else {
             if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
-            for (int k = 0; k < 4; k++) write_output(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
+            for (int k = 0; k < 4; k++)
+                write_output(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
         }
         if (!X_ON_DEMAND && more) {
             if (REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg));
@@ -506,7 +507,7 @@ struct scan_consumer : consumer_warpgroup {
         constexpr bool OUT = has_output(WHAT) && !STATE_ONLY;
         const bool     more = STATE_ONLY || (SPLIT ? chunks_left > 0 : c != last_c);
         stage         &t = stage_of<TILED>(sm, s);
-        const int      s_next = next_stage<X_ON_DEMAND || WIDE>(s), ph_next = s_next ? ph : ph ^ 1;
+        const int      s_next = next_stage < X_ON_DEMAND || WIDE > (s), ph_next = s_next ? ph : ph ^ 1;
         if (X_ON_DEMAND) {
             fetch(s, ph);
             if (EXACT) scale(x, x_next);
@@ -549,6 +550,17 @@ struct scan_consumer : consumer_warpgroup {
         return more;
     }
 
+    /* TILED: keeps the position in shared memory, where the chunk loop reads it. */
+    __device__ __forceinline__ void spill_tile()
+    {
+        __syncwarp();
+        if (lane == 0) {
+            sm.spilled[wg * 4 + warp].b = it.b;
+            sm.spilled[wg * 4 + warp].head = head;
+        }
+        if (tid == 0) set_place<TILED>(sm.place[wg], a, head); // for copies() alone
+        __syncwarp();
+    }
     /* Finds item n. Split kernels make its fields warp-uniform and keep the rest in shared memory. process_item() calls
      * it a second time after the chunk loop, so that the loop keeps none of it in registers. */
     __device__ __forceinline__ void begin_item(int n)
@@ -558,7 +570,7 @@ struct scan_consumer : consumer_warpgroup {
         head = it.pair * HEADS + wg;
         c = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
-        if (TILED && tid == 0) set_place<TILED>(sm.place[wg], a, head); // for copies() alone
+        if (TILED) spill_tile();
         if (!SPLIT) return;
         chunks_left = warp_broadcast(it.chunks - 1);
         it.receive = warp_broadcast(it.receive);
@@ -618,8 +630,8 @@ struct scan_consumer : consumer_warpgroup {
         if (STAGED_SAVE) init_save_address();
         D0 = D1 = pending_log_decay = 0;
         if (TILED && has_output(WHAT) && a.skip_cols) {
-            D0 = skip_of_row(row_of(0));
-            D1 = skip_of_row(row_of(1));
+            D0 = skip_of_row(opaque_row());
+            D1 = skip_of_row(opaque_row() + 8);
         } else if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() + 8 : row_of(1))];

@@ -335,8 +335,7 @@ template <bool WIDE_RANGE> static __device__ __forceinline__ bool in_this_pass(c
 
 /* ---- the producer ---- */
 
-template <int TILED>
-static __device__ __forceinline__ void set_place(tile_place &place, const fused_task &a, int t)
+template <int TILED> static __device__ __forceinline__ void set_place(tile_place &place, const fused_task &a, int t)
 {
     place.p = tile_p<TILED>(a, t);
     place.head = head_of_tile<TILED>(a, t);
@@ -405,13 +404,12 @@ static __device__ __forceinline__ void load_wide_chunk(scan_smem &sm, const fuse
     wide_stage    &t = sm.wide[s];
     mbar_expect(bar, (has_output(WHAT) ? 10 : 5) * TILE_BYTES + REC * 4);
     load_x_tile<2>(smem_address(t.x), &maps.x, bar, sm.place[HEADS], 0, l, b);
-    bulk_load(smem_address(t.rec), (REV ? a.rec_rev : a.rec) + record_index_at<2>(a, sm.place[HEADS], b, 0, c),
-              REC * 4, bar);
+    bulk_load(smem_address(t.rec), (REV ? a.rec_rev : a.rec) + record_index_at<2>(a, sm.place[HEADS], b, 0, c), REC * 4,
+              bar);
     for (int j = 0; has_output(WHAT) && j < 4; j++)
         load_n_tile<2>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, l, b);
     if (has_output(WHAT)) tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
-    for (int j = 0; j < 4; j++)
-        load_n_tile<2>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, l, b);
+    for (int j = 0; j < 4; j++) load_n_tile<2>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, l, b);
     if (REV && has_output(WHAT)) prefetch_l2_x<2>(maps.other, sm, b, pair, c);
 }
 /* Starts all copies of chunk c into stage s of the main ring. */
@@ -533,7 +531,7 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                                                                            KEEPS_NOTHING ? sm.producer.b : it.b,
                                                                            KEEPS_NOTHING ? sm.producer.pair : it.pair,
                                                                            REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage<WIDE_RANGE || EXACT || TILED == 2>(s);
+                s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
                 ph ^= s == 0;
             }
             if (KEEPS_NOTHING) n = sm.producer.n;
@@ -541,7 +539,7 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
     }
     for (int i = 0; !WIDE_RANGE && i < (EXACT || TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-        s = next_stage<WIDE_RANGE || EXACT || TILED == 2>(s);
+        s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
         ph ^= s == 0;
     }
 }

@@ -44,7 +44,7 @@ static __device__ __forceinline__ void load_rows(uint4 (&v)[4], const strided<co
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int e = (int)threadIdx.x + 256 * i, l = min(l0 + (e >> 4), a.L - 1);
-        v[i] = *(const uint4 *)(from.row(b, l, g) + (TILED ? min(n0 + (e & 15) * 8, a.N - 8) : (e & 15) * 8));
+        v[i] = *(const uint4 *)(from.row(b, l, g) + (TILED ? min(n0 + (e & 15) * 8, (a.N - 1) & ~7) : (e & 15) * 8));
     }
 }
 template <int TILED>
@@ -290,7 +290,8 @@ template <bool EXACT, int TILED>
 static __device__ __forceinline__ void prepare_records(const fused_task &a, float (&raw)[FQ][33], int b, int c,
                                                        int part, bool reset)
 {
-    const int h0 = part * 32, heads = min(32, record_heads<TILED>(a) - h0), warp = (int)threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int h0 = part * 32, heads = min(32, record_heads<TILED>(a) - h0), warp = (int)threadIdx.x >> 5,
+              lane = threadIdx.x & 31;
     const int real = min(FQ, a.L - c * FQ);
     bf16      v[8];
 #pragma unroll

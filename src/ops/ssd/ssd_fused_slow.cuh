@@ -63,7 +63,7 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     s.dt[l] = real ? clamp_dt(a, softplus_dt(raw)) : 0;
     s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
     for (int i = l; i < PAIR * FP; i += PAIR) {
-        const int r = i / FP, p = i % FP;
+        const int  r = i / FP, p = i % FP;
         const bool is = l0 + r < a.L && (!TILED || p0 + p < a.P);
         m.x[r][p] = is ? to_float(a.x.row(b, l0 + r, h)[p0 + p]) : 0;
         m.dy[r][p] = is ? to_float(a.dy.row(b, l0 + r, h)[p0 + p]) : 0;
@@ -149,8 +149,9 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
 /* Whether any head of this block's pairs is wide-range. */
 template <int TILED> static __device__ __forceinline__ bool any_wide_range_pair(const fused_task &a)
 {
-    const int pairs = a.B * (a.K / 2) * pair_groups<TILED>(a), heads = group_heads<TILED>(a), mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-    bool      any = false;
+    const int pairs = a.B * (a.K / 2) * pair_groups<TILED>(a), heads = group_heads<TILED>(a),
+              mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    bool any = false;
 #pragma unroll 4
     for (int i = (int)threadIdx.x; i < mine * heads; i += PAIR) {
         const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / heads) * gridDim.x);

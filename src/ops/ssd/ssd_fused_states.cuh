@@ -46,10 +46,10 @@ struct states_part {
 template <bool REV, int NHEADS, int TILED> static __device__ __forceinline__ states_part part_of(const fused_task &a)
 {
     constexpr int NT = TILED > 1 ? TILED : 1; // heads of a block have the same tile of n
-    states_part p;
-    unsigned    z = blockIdx.x;
-    const int   per = (a.per_segment + a.parts - 1) / a.parts;
-    const int heads = unravel_next(z, a.H / NHEADS);
+    states_part   p;
+    unsigned      z = blockIdx.x;
+    const int     per = (a.per_segment + a.parts - 1) / a.parts;
+    const int     heads = unravel_next(z, a.H / NHEADS);
     p.h0 = heads / NT * NHEADS * NT + heads % NT;
     const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0);
     const int begin = seg * a.per_segment;
@@ -110,8 +110,8 @@ static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, 
                       bar);
         }
         for (int j = 0; j < 2; j++)
-            load_n_tile<TILED>(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g,
-                               tile_n<TILED>(p.h0) + 64 * j, c * FQ, p.b);
+            load_n_tile<TILED>(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g, tile_n<TILED>(p.h0) + 64 * j,
+                               c * FQ, p.b);
         if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
 }

@@ -68,8 +68,7 @@ static __device__ __forceinline__ void add_to(float4 &sum, const float4 &v)
     sum.w += v.w;
 }
 /* The values of a head: the sums over its tiles, in order. ssd_scan_rev stores src for the first tile of n. */
-template <int TILED>
-static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
+template <int TILED> static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
 {
     const int   first = TILED ? h * a.tiles : h;
     pair_values v = values_of_one(a, b, first, c2);
@@ -169,8 +168,8 @@ template <int TILED> static __device__ __forceinline__ void finish_block(const f
 
 static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a) { finish_block<0>(a); }
 
-/* What ssd_sums adds: a column of the result is the sum of `parts` rows x `wide` values. blockIdx.y: 0 for dA_log, 1 for
- * ddt_bias, 2 for dD. Where D has one value per head, the columns of the head's tiles are contiguous and count as
+/* What ssd_sums adds: a column of the result is the sum of `parts` rows x `wide` values. blockIdx.y: 0 for dA_log, 1
+ * for ddt_bias, 2 for dD. Where D has one value per head, the columns of the head's tiles are contiguous and count as
  * further partial sums; where it has one per channel, the tiles of n do. */
 struct sum_source {
     int cols, parts, wide;

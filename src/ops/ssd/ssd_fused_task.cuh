@@ -90,7 +90,7 @@ static fused_task fused_task_of(const mba_call *c, const work_split &work)
     a.per_segment = (int)r.per_segment;
     a.items = (int)r.items;
     a.parts = (int)r.parts;
-    a.tiled = ssd_is_tiled(&heads);
+    a.tiled = ssd_is_tiled(n);
     a.heads = (int)heads.H;
     a.P = (int)heads.P;
     a.N = (int)heads.N;
@@ -127,10 +127,11 @@ static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t widt
     return mba_tensor_map_make(map, t.at, dim, step);
 }
 
-/* The same for TILED kernels: (width, heads or groups, L, B). */
+/* The same for TILED kernels: (width, heads or groups, L, B). Padded rows end with zeros. */
 template <typename T>
-static mba_status map_heads(CUtensorMap *map, const strided<T> &t, int64_t width, int64_t heads, int64_t L, int64_t B)
+static mba_status map_heads(CUtensorMap *map, const strided<T> &t, int64_t values, int64_t heads, int64_t L, int64_t B)
 {
+    const int64_t width = mba_ceil(values, SSD_PAD_TO) * SSD_PAD_TO;
     const int64_t dim[4] = { width, heads, L, B };
     const int64_t step[3] = { heads > 1 ? t.axis[2] : width, t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
     return mba_tensor_map_make_heads(map, t.at, dim, step);

@@ -155,9 +155,12 @@ enum {
 
 /* `fused` works on tiles of 64 p x 128 n (ssd_fused.cuh). Tiled shapes are all but heads of one whole tile, an even
  * number per group. ssd_tile_dims gives the shape in tiles, each a head of its own: H and J count them, and a group has
- * an even number of tiles of p. */
-bool     ssd_is_tiled(const ssd_dims *d);
+ * an even number of tiles of p. A padded node has rows that tensor maps cannot address: not aligned to 16 bytes, or not
+ * a multiple of 16 bytes long. It is tiled, and works on padded copies (ssd_tiled_pad.cuh). */
+bool     ssd_is_tiled(const mba_node *n);
+bool     ssd_is_padded(const mba_node *n);
 ssd_dims ssd_tile_dims(const ssd_dims *d);
+enum { SSD_PAD_TO = 8 }; /* values of a 16-byte vector */
 
 typedef struct ssd_segments {
     int64_t K;                     /* chunks of 64 per sequence; an even number for backward */
@@ -203,7 +206,9 @@ enum {
     SSD_SAVED_REV_WORK,
     SSD_TOKENS_WORK,
     SSD_SLOW_WORK,
-    SSD_SMALL_WORK
+    SSD_SMALL_WORK,
+    SSD_PADDED_WORK,
+    SSD_PADDED_FWD_WORK = SSD_SAVED_WORK /* the forward pass has it after the first four */
 };
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;

@@ -29,6 +29,7 @@
 #include "ops/ssd/ssd_fused_states.cuh"
 #include "ops/ssd/ssd_fused_sums.cuh"
 #include "ops/ssd/ssd_fused_task.cuh"
+#include "ops/ssd/ssd_tiled_pad.cuh"
 
 template <int TILED> static __global__ void __launch_bounds__(256) ssd_tiled_prep(const __grid_constant__ fused_task a)
 {
@@ -62,7 +63,8 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 #endif
 }
 
-template <int TILED> static __global__ void __launch_bounds__(PAIR, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
+template <int TILED>
+static __global__ void __launch_bounds__(PAIR, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
 {
     slow_block_run<false, TILED>(a);
 }
@@ -76,7 +78,8 @@ static __global__ void __launch_bounds__(384, 1)
 #endif
 }
 
-template <int TILED> static __global__ void __launch_bounds__(1024) ssd_tiled_finish(const __grid_constant__ fused_task a)
+template <int TILED>
+static __global__ void __launch_bounds__(1024) ssd_tiled_finish(const __grid_constant__ fused_task a)
 {
     finish_block<TILED>(a);
 }
@@ -111,7 +114,7 @@ static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const 
 template <int TILED> static mba_status launch_tiled(const mba_call *c)
 {
     const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] != NULL;
+    const bool       keeps = n->out[KEPT_STATES] != NULL, padded = ssd_is_padded(n);
     const work_split s = work_split_of(c, keeps);
     fused_task       a = fused_task_of(c, s);
     scan_maps        m;
@@ -119,25 +122,40 @@ template <int TILED> static mba_status launch_tiled(const mba_call *c)
     if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
     if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
-    MBA_TRY(tiled_scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false));
+    strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
+    padded_task   pads;
+    if (padded) {
+        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), false);
+        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
+        k++;
+    }
+    MBA_TRY(tiled_scan_maps_of(&m, a, a.x, y, false));
     MBA_TRY(prepare<TILED>(c, &k, a, m, s));
     if (keeps) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_KEEP>), a, m);
     else if (launches_states(s)) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m);
     else MBA_KERNEL_DEPENDENT(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m); // as launch_scan_inference()
+    if (padded) MBA_KERNEL(c, k + 1, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 
 template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
 {
     const work_split    s = work_split_of(c, true);
-    const bool          kept = ssd_has_saved(c->plan, c->node);
+    const bool          kept = ssd_has_saved(c->plan, c->node), padded = ssd_is_padded(c->node);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, s);
     scan_maps           forward, backward;
     bc_maps             bc;
     int                 k = 0;
     set_gradients(a, c, kept);
-    MBA_TRY(tiled_scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true));
+    strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
+    padded_task   pads;
+    if (padded) {
+        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), true);
+        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
+        k++;
+    }
+    MBA_TRY(tiled_scan_maps_of(&backward, a, a.dy, dx, true));
     MBA_TRY(bc_maps_of(&bc, a, false));
     if (!kept) {
         MBA_TRY(tiled_scan_maps_of(&forward, a, a.x, none, false));
@@ -152,6 +170,7 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     else MBA_KERNEL(c, k + 2, (ssd_tiled_bc<TILED, false>), a, bc);
     MBA_KERNEL(c, k + 3, ssd_tiled_finish<TILED>, a);
     MBA_KERNEL(c, k + 4, ssd_tiled_sums<TILED>, a);
+    if (padded) MBA_KERNEL(c, k + 5, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 
