@@ -5,22 +5,23 @@
  * and stores the final state. process_chunk() decays H to the chunk's pivot, computes y = H C^T + x' (C B^T)^T and
  * H += x' B by wgmma, scales and stores y, and meanwhile loads x of the next chunk. Initial states come from the
  * operator's input and ssd_states (WHOLE), from the previous block (STATE_PASSED), or from recomputed chunks and the
- * previous block (STATE_RECOMPUTED). The registers and basic operations are in ssd_fused_group.cuh; the producer that
+ * previous block (STATE_RECOMPUTED). The registers and basic operations are in ssd_fused_group.cuh, those of TILED
+ * kernels in ssd_fused_tiles.cuh; the producer that
  * fills the ring, shared memory and the template parameters are in ssd_fused_items.cuh. */
 #ifndef MBA_SSD_FUSED_CONSUMER_CUH
 #define MBA_SSD_FUSED_CONSUMER_CUH
 
 #include <type_traits>
 
-#include "ops/ssd/ssd_fused_group.cuh"
+#include "ops/ssd/ssd_fused_tiles.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* STAGED_SAVE: saved states go through shared memory. X_ON_DEMAND: x of a chunk is loaded when it is needed instead of
  * one chunk ahead, because registers are short. */
 template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
-struct scan_consumer : consumer_warpgroup {
-    using consumer_warpgroup::consumer_warpgroup;
+struct scan_consumer : tiled_warpgroup {
+    using tiled_warpgroup::tiled_warpgroup;
     static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
     static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
     static constexpr bool WIDE = TILED == 2; /* one tile of p in both warpgroups, a tile of n each */
@@ -149,18 +150,6 @@ struct scan_consumer : consumer_warpgroup {
         const int all = a.segments * a.parts, done = REV ? (a.segments - 1 - it.seg) * a.parts : it.seg * a.parts;
         accumulate_parts(bh() * all + (REV ? all - 1 : 0), REV ? -1 : 1, done);
     }
-    /* TILED: whether (p, n) of this tile exists in its head. */
-    __device__ __forceinline__ bool in_head(int p, int n) const
-    {
-        return !TILED
-               || (head_of_tile<TILED>(a, head) < a.heads && tile_p<TILED>(a, head) + p < a.P
-                   && tile_n<TILED>(head) + n < a.N);
-    }
-    /* Row p of this head or tile of a state of the operator. */
-    template <typename T> __device__ __forceinline__ T *state_row(const strided<T> &state, int p) const
-    {
-        return state.row(it.b, head_of_tile<TILED>(a, head), tile_p<TILED>(a, head) + p) + tile_n<TILED>(head);
-    }
     __device__ __forceinline__ bool ends_sequence() const
     {
         return SPLIT ? it.last : it.seg == (REV ? 0 : a.segments - 1);
@@ -182,8 +171,8 @@ struct scan_consumer : consumer_warpgroup {
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    if (in_head(row + 8 * (i >> 1), 8 * j + col + (i & 1)))
-                        h[4 * j + i] = state_row(from, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
+                    if (in_head<TILED>(row + 8 * (i >> 1), 8 * j + col + (i & 1)))
+                        h[4 * j + i] = state_row<TILED>(from, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (SPLIT == WHOLE) add_segment_states();
     }
     /* Publishes H for the next block (STATE_PASSED), and stores it as the operator's final state where a sequence ends
@@ -200,8 +189,8 @@ struct scan_consumer : consumer_warpgroup {
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                if (!in_head(row + 8 * (i >> 1), 8 * j + col + (i & 1))) continue;
-                float *e = state_row(to, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
+                if (!in_head<TILED>(row + 8 * (i >> 1), 8 * j + col + (i & 1))) continue;
+                float *e = state_row<TILED>(to, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -389,63 +378,13 @@ struct scan_consumer : consumer_warpgroup {
     /* Reverse: stores <x', gradient of x'> of the chunk's positions, the sum over the four warps. */
     __device__ __forceinline__ void store_sources()
     {
-        if (WIDE) {
-            const int l = 32 * half + tid;
-            if (tid < FQ / 2)
-                a.src[(((int64_t)my_b() * a.H + (my_head() & ~1)) * a.K + chunk()) * FQ + l] =
-                    *source_partial<false, TILED>(0, l) + *source_partial<false, TILED>(1, l)
-                    + *source_partial<false, TILED>(2, l) + *source_partial<false, TILED>(3, l);
-        } else if (tid < FQ)
+        if (WIDE) store_half_of_sources(my_b(), my_head(), chunk());
+        else if (tid < FQ)
             a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_partial<!STAGED_SAVE>(0, tid)
                                                           + *source_partial<!STAGED_SAVE>(1, tid)
                                                           + *source_partial<!STAGED_SAVE>(2, tid)
                                                           + *source_partial<!STAGED_SAVE>(3, tid);
     }
-    /* Reverse: stores this item's partial sum of dD. */
-    __device__ __forceinline__ void store_skip_sums()
-    {
-        float2 dD = sm.skip[wg][tid];
-#pragma unroll
-        for (int d = 1; d < 4; d *= 2) {
-            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
-            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
-        }
-        const int row = opaque_row();
-        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (opaque_col()) return;
-        to[row] = dD.x;
-        to[row + 8] = dD.y;
-        for (int j = it.seg + 1; SPLIT && it.last && j < a.segments; j++) { // this item has fewer ranges than others
-            to += (int64_t)a.H * FP;
-            to[row] = to[row + 8] = 0;
-        }
-    }
-
-    /* 16 positions of the output, v: their sums, to their place in the tile; reverse: reads x there first. */
-    __device__ __forceinline__ void write_output(uint32_t at, float *src, float2 &dD, const float *v, int k)
-    {
-        uint32_t o[4];
-        output_of(o, v, out[k], raw[k]);
-        if (REV) source_sums<EXACT>(src, dD, v, out[k], raw[k], at);
-        stmatrix_t_at(at, o);
-    }
-    /* WIDE: the half of the positions that this warpgroup stores. */
-    __device__ __forceinline__ void write_half_of_output(uint32_t tile, float (&src)[16], float2 &dD)
-    {
-        float v[16];
-        exchange_outputs(v);
-#pragma unroll
-        for (int k = 0; k < 2 && WIDE_RANGE; k++) { // all four are loaded
-#pragma unroll
-            for (int j = 0; j < 4; j++) raw[k][j] = half ? raw[k + 2][j] : raw[k][j];
-            out[k] = half ? out[k + 2] : out[k];
-        }
-        if (REV) mbar_wait(smem_address(&sm.x_full[0][chunks_done & 1]), chunks_done >> 1 & 1);
-#pragma unroll
-        for (int k = 0; k < 2; k++)
-            write_output(tile + matrix_offset + (2 * half + k) * 16 * 128, src + 4 * k, dD, v + 8 * k, k);
-    }
-
     /* y = out Y + D x, through a tile in shared memory and a TMA store. Meanwhile loads and scales x of the next chunk.
      * Waits for the output products only; the state update may still run. */
     __device__ __forceinline__ void store_output(bool more, fragments &x_next, int s_next, int ph_next)
@@ -463,12 +402,12 @@ struct scan_consumer : consumer_warpgroup {
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(raw[k][j]);
         if (WIDE) {
-            write_half_of_output(tile, src, dD);
+            write_half_of_output<EXACT, REV, WIDE_RANGE>(tile, src, dD);
         } else {
             if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                write_output(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
+                write_output<EXACT, REV>(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
         }
         if (!X_ON_DEMAND && more) {
             if (REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg));
@@ -550,17 +489,6 @@ struct scan_consumer : consumer_warpgroup {
         return more;
     }
 
-    /* TILED: keeps the position in shared memory, where the chunk loop reads it. */
-    __device__ __forceinline__ void spill_tile()
-    {
-        __syncwarp();
-        if (lane == 0) {
-            sm.spilled[wg * 4 + warp].b = it.b;
-            sm.spilled[wg * 4 + warp].head = head;
-        }
-        if (tid == 0) set_place<TILED>(sm.place[wg], a, head); // for copies() alone
-        __syncwarp();
-    }
     /* Finds item n. Split kernels make its fields warp-uniform and keep the rest in shared memory. process_item() calls
      * it a second time after the chunk loop, so that the loop keeps none of it in registers. */
     __device__ __forceinline__ void begin_item(int n)
@@ -570,7 +498,7 @@ struct scan_consumer : consumer_warpgroup {
         head = it.pair * HEADS + wg;
         c = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
-        if (TILED) spill_tile();
+        if (TILED) spill_tile<TILED>();
         if (!SPLIT) return;
         chunks_left = warp_broadcast(it.chunks - 1);
         it.receive = warp_broadcast(it.receive);
@@ -614,12 +542,6 @@ struct scan_consumer : consumer_warpgroup {
     {
         return SPLIT != STATE_RECOMPUTED || it.recomputed == 0 || (REV ? it.c0 + it.chunks == a.K : it.c0 == 0);
     }
-    /* TILED: D of row p of this tile. */
-    __device__ __forceinline__ float skip_of_row(int p) const
-    {
-        const int h = record_head<TILED>(a, head), in = tile_p<TILED>(a, head) + p;
-        return a.skip_cols == 1 ? a.skip[h] : in < a.P ? a.skip[h * a.P + in] : 0;
-    }
     /* Processes item n: initial state, recomputed chunks, chunks with output, final state. Returns n, reloaded, so that
      * no register holds it meanwhile. */
     __device__ __forceinline__ int process_item(int n)
@@ -630,8 +552,8 @@ struct scan_consumer : consumer_warpgroup {
         if (STAGED_SAVE) init_save_address();
         D0 = D1 = pending_log_decay = 0;
         if (TILED && has_output(WHAT) && a.skip_cols) {
-            D0 = skip_of_row(opaque_row());
-            D1 = skip_of_row(opaque_row() + 8);
+            D0 = skip_of_row<TILED>(opaque_row());
+            D1 = skip_of_row<TILED>(opaque_row() + 8);
         } else if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() + 8 : row_of(1))];
@@ -661,7 +583,7 @@ struct scan_consumer : consumer_warpgroup {
         asm volatile("" : "+r"(n)); // the compiler must not keep item data across the loop
         begin_item(n);
         store_final_state();
-        if (REV && has_output(WHAT)) store_skip_sums();
+        if (REV && has_output(WHAT)) store_skip_sums<SPLIT>();
         return n;
     }
 };

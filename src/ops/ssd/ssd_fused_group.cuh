@@ -254,24 +254,6 @@ struct consumer_warpgroup {
             if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
             else wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
-    /* TILED = 2: half of the sum per warpgroup; exchange_outputs() adds them. */
-    template <bool REV> __device__ __forceinline__ void cb_term_of_half(const fragments &x, const void *cb)
-    {
-        const uint64_t d = wgmma_smem_desc(smem_address(cb)) + (uint64_t)(half * ((REV ? 2 * 2048 : 2 * 32) >> 4));
-        uint32_t       own[2][4];
-#pragma unroll
-        for (int k = 0; k < 2; k++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                own[k][j] = half ? x[k + 2][j] : x[k][j];
-                opt_barrier(own[k][j]);
-            }
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < 2; k++)
-            if (REV) wgmma_n64_rs<1>(y, own[k], d + ((k * 2048) >> 4), 1);
-            else wgmma_n64_rs<0>(y, own[k], d + ((k * 32) >> 4), 1);
-    }
     /* EXACT: the same with both operands as value plus residual. The product of the two residuals is left out. */
     template <bool REV>
     __device__ __forceinline__ void cb_term_hi_lo(const fragments &x, const fragments &residual, const void *cb,
@@ -430,15 +412,6 @@ struct consumer_warpgroup {
         dD.y += low_of(x[1]) * low_of(dy[1]) + high_of(x[1]) * high_of(dy[1]) + low_of(x[3]) * low_of(dy[3])
                 + high_of(x[3]) * high_of(dy[3]);
     }
-    /* y = out Y + D x of 16 positions, bf16. */
-    __device__ __forceinline__ void output_of(uint32_t (&o)[4], const float *v, const float4 &e,
-                                              const uint32_t (&x)[4]) const
-    {
-        o[0] = pack(v[0] * e.x + D0 * low_of(x[0]), v[1] * e.y + D0 * high_of(x[0]));
-        o[1] = pack(v[2] * e.x + D1 * low_of(x[1]), v[3] * e.y + D1 * high_of(x[1]));
-        o[2] = pack(v[4] * e.z + D0 * low_of(x[2]), v[5] * e.w + D0 * high_of(x[2]));
-        o[3] = pack(v[6] * e.z + D1 * low_of(x[3]), v[7] * e.w + D1 * high_of(x[3]));
-    }
     /* One step of a reduce-scatter of 16 sums over the eight lanes that share positions: each lane keeps KEPT sums. */
     template <int KEPT, int BIT> __device__ __forceinline__ void reduce_scatter(float (&src)[16])
     {
@@ -464,25 +437,24 @@ struct consumer_warpgroup {
         *(float2 *)source_partial<SPLIT>(warp, 2 * lane) = make_float2(src[0], src[1]);
     }
 
-    /* TILED = 2: the same for eight sums; each lane ends with one position of this warpgroup's half. */
-    __device__ __forceinline__ void reduce_half_of_sources(float (&src)[16])
+    /* Reverse: stores this item's partial sum of dD. */
+    template <int SPLIT> __device__ __forceinline__ void store_skip_sums()
     {
-        reduce_scatter<4, 16>(src);
-        reduce_scatter<2, 8>(src);
-        reduce_scatter<1, 4>(src);
-        const int l = 32 * half + 16 * (lane >> 4) + 8 * (lane >> 3 & 1) + 2 * t4 + (lane >> 2 & 1);
-        *source_partial<false, 2>(warp, l) = src[0];
-    }
-    /* TILED = 2: each warpgroup has the share of its tile of n in all positions. They give each other half of the
-     * positions; v is the sum of the half that this one keeps. */
-    __device__ __forceinline__ void exchange_outputs(float (&v)[16])
-    {
-        float *give = (float *)sm.y[1] + half * 16 * 128 + tid, *take = (float *)sm.y[1] + (half ^ 1) * 16 * 128 + tid;
+        float2 dD = sm.skip[wg][tid];
 #pragma unroll
-        for (int i = 0; i < 16; i++) give[i * 128] = half ? y[i] : y[i + 16];
-        bar_sync<3, 128 * HEADS>();
-#pragma unroll
-        for (int i = 0; i < 16; i++) v[i] = (half ? y[i + 16] : y[i]) + take[i * 128];
+        for (int d = 1; d < 4; d *= 2) {
+            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
+            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
+        }
+        const int row = opaque_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (opaque_col()) return;
+        to[row] = dD.x;
+        to[row + 8] = dD.y;
+        for (int j = it.seg + 1; SPLIT && it.last && j < a.segments; j++) { // this item has fewer ranges than others
+            to += (int64_t)a.H * FP;
+            to[row] = to[row + 8] = 0;
+        }
     }
 
     /* ---- recomputed chunks: H only, no output, in a ring of their own ---- */

@@ -219,6 +219,15 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     a.dD = take<float>(at, heads * a.segments * FP);
 }
 
+/* Tensor map of saved states. Where a tile has rows or a half of columns that lie beyond P or N, they are zeros that
+ * need not be read: the first 64 columns, in the order of saved states, are n 0 to 63. */
+static mba_status map_states(CUtensorMap *map, const fused_task &a, const uint32_t *states, int64_t count)
+{
+    const int64_t cols = a.N <= FN / 2 ? FN / 2 : FN, rows = a.P < FP ? a.P : FP;
+    const int64_t dim[3] = { cols, rows, count }, step[2] = { FN, FN * FP };
+    return mba_tensor_map_make(map, states, dim, step);
+}
+
 /* Tensor maps of ssd_bwd_bc. exact: those of states and C B^T include the residuals behind them. */
 static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
 {
@@ -232,8 +241,8 @@ static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
         MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
         MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
     }
-    MBA_TRY(map_dense(&m->h, (const bf16 *)a.saved, FN, FP, count));
-    MBA_TRY(map_dense(&m->g, (const bf16 *)a.saved_rev, FN, FP, count));
+    MBA_TRY(map_states(&m->h, a, a.saved, count));
+    MBA_TRY(map_states(&m->g, a, a.saved_rev, count));
     MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + rest));
     return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G + rest);
 }
