@@ -2,7 +2,8 @@
 /* ssd_fused.cuh -- ssd, variant `fused`, for Hopper: the maths, the record of a chunk and the arguments of all kernels.
  *
  * One scan over the chunks with the state in registers computes y forward in time and, with x and dy, B and C
- * exchanged, dx backward in time. P = 64, N = 128, chunks of 64 tokens, bf16 operands, fp32 accumulators.
+ * exchanged, dx backward in time. P = 64, N = 128, chunks of 64 tokens, bf16 operands, fp32 accumulators. Other P and N
+ * are tiles of these (ssd_tiled.cuh).
  *
  * Factored decay. In a chunk with log decays cs_l, total a, and a pivot m in the middle of their range:
  *     e_l = exp(cs_l - m)    f_s = dt_s exp(m - cs_s)    x'_s = f_s x_s    H1 = exp(m) H
@@ -18,7 +19,7 @@
  *           ssd_fused_group.cuh, work list and producer ssd_fused_items.cuh).
  * Backward: the forward's states, saved or recomputed; ssd_scan_rev (dx), ssd_bwd_slow (ssd_fused_slow.cuh), ssd_bwd_bc
  *           (ssd_fused_bc.cuh: dB, dC), ssd_finish and ssd_sums (ssd_fused_sums.cuh: ddt, parameters).
- * Launchers: ssd_fused_cuda.cu, arguments: ssd_fused_task.cuh, plans: ssd_fused.c and ssd_split.c. */
+ * Launchers: ssd_fused_cuda.cu and ssd_tiled.cuh, arguments: ssd_fused_task.cuh, plans: ssd_fused.c and ssd_split.c. */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
