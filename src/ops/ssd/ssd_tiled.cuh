@@ -123,7 +123,7 @@ template <int TILED> static mba_status launch_tiled(const mba_call *c)
     if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
-    padded_task   pads;
+    padded_task   pads = {};
     if (padded) {
         pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), false);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
@@ -149,7 +149,7 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     int                 k = 0;
     set_gradients(a, c, kept);
     strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
-    padded_task   pads;
+    padded_task   pads = {};
     if (padded) {
         pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), true);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
