@@ -38,6 +38,10 @@
     " when 'time-weighted mean' then (select sum(n * dram) / sum(n * c_ns) from k where :c = 'all' or" \
     " kind = :c)" \
     " else (select dram / c_ns from k where id = :kernel) end)"
+/* A matrix product: of class gemm, or a library's product of the head, which is in the class of the loss. */
+#define PRODUCT \
+    "(kind = 'gemm' or kind = 'embedding/loss' and (name like '%nvjet%' or name like '%splitKreduce%' or" \
+    " name like '%gemm%'))"
 #define MIXED "(tensor > 0 and fma_pct >= 0.5 * tensor_pct)"
 
 /* a, b: columns of the page that are :a and :b (a "kernel": :kernel); :c is the column "class". */
@@ -97,9 +101,9 @@ static const claim claims[] = {
     { "fig4", "kernel", NULL, "percent_data_sheet", "select 1e11 * " RATE " / (select sheet from ceil)" },
     { "fig4", "kernel", NULL, "percent_h100", "select 100 * " RATE " / 3350" },
     { "fig4", "kernel", NULL, "launches", K("n") },
-    { "skyline", "kernel", NULL, "step_us", K("n * c_ns / 1e3") },
-    { "skyline", "kernel", NULL, "gb_s", K("dram / c_ns") },
-    { "skyline", "kernel", NULL, "step_mb", K("n * dram / 1e6") },
+    { "bandwidth_time", "kernel", NULL, "step_us", K("n * c_ns / 1e3") },
+    { "bandwidth_time", "kernel", NULL, "gb_s", K("dram / c_ns") },
+    { "bandwidth_time", "kernel", NULL, "step_mb", K("n * dram / 1e6") },
     { "fig5", "kernel", NULL, "mean_us", K("1e6 * block_s") },
     { "fig5", "kernel", NULL, "blocks", K("blocks") },
     { "fig5", "kernel", NULL, "waves", ROW("waves") },
@@ -109,13 +113,13 @@ static const claim claims[] = {
     { "fig6", "kernel", NULL, "ratio_a", K("nullif(tensor, 0) / nullif(fp32 + half, 0)") },
     { "fig6", "kernel", NULL, "ratio_b", K("nullif(tensor, 0) / nullif(2 * " SLOTS ", 0)") },
     { "fig6", "kernel", NULL, "ratio_special", K("tensor / nullif(special, 0)") },
-    { "floors", "kernel", NULL, "time_us", "select " MEDIAN_NS " / 1e3" },
-    { "floors", "kernel", NULL, "memory_us", F("by_memory / 1e3") },
-    { "floors", "kernel", NULL, "tensor_us", F("by_tensor / 1e3") },
-    { "floors", "kernel", NULL, "vector_us", F("by_vector / 1e3") },
-    { "floors", "kernel", NULL, "special_us", F("by_special / 1e3") },
-    { "floors", "kernel", NULL, "percent_of_floor", F("100 * floor / " MEDIAN_NS) },
-    { "floors", "kernel", NULL, "busiest_pct",
+    { "roofline_time", "kernel", NULL, "time_us", "select " MEDIAN_NS " / 1e3" },
+    { "roofline_time", "kernel", NULL, "memory_us", F("by_memory / 1e3") },
+    { "roofline_time", "kernel", NULL, "tensor_us", F("by_tensor / 1e3") },
+    { "roofline_time", "kernel", NULL, "vector_us", F("by_vector / 1e3") },
+    { "roofline_time", "kernel", NULL, "special_us", F("by_special / 1e3") },
+    { "roofline_time", "kernel", NULL, "percent_of_floor", F("100 * floor / " MEDIAN_NS) },
+    { "roofline_time", "kernel", NULL, "busiest_pct",
       K("max(ifnull(" DRAM_PCT ", 0), ifnull(" L1_PCT ", 0),"
         " ifnull(tensor_pct, 0),"
         " ifnull(fma_pct, 0), ifnull(alu_pct, 0), ifnull(xu_pct, 0))") },
@@ -182,7 +186,7 @@ static const claim claims[] = {
     { "training", "run", NULL, "units_per_s", SHEET("train.units_per_s") },
     { "study", "what", NULL, "here",
       "select case :a when 'GEMM, of the step' then"
-      " 100 * (select sum(ns) from k where kind = 'gemm') / (select ns from busy)"
+      " 100 * (select sum(ns) from k where " PRODUCT ") / (select ns from busy)"
       " when 'SSM operators, of the step' then 100 * (select sum(ns) from k where kind = 'ssm') / (select ns from busy)"
       " when 'vector FLOP per DRAM byte' then (select sum(n * (fp32 + half)) / sum(n * dram) from k)"
       " when 'all FLOP per DRAM byte' then (select sum(n * (tensor + fp32 + half)) / sum(n * dram) from k)"

@@ -47,7 +47,7 @@ static const char *const views[] = {
                                                                               " least_s = min(least_s, ifnull(" DONE(
                                                                                   "special") ", least_s));",
     "create temp view sms as select number as n from s.sheet where key = 'gpu.sms';",
-    "create temp table k as select id, kind, ifnull(op, '') as op,"
+    "create temp table k as select id, kind, name, ifnull(op, '') as op,"
     " (select count(*) from e where e.kernel = id) * 1.0 / (select n from steps) as n,"
     " (select sum(duration_ns) from e where e.kernel = id) * 1.0 / (select n from steps) as ns,"
     " M('gpu__time_duration.sum') as c_ns, M('dram__bytes_read.sum') + M('dram__bytes_write.sum') as dram,"

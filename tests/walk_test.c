@@ -162,7 +162,7 @@ static void findings_are_the_database(void **state)
     static const struct {
         const char *card, *sql;
     } card[] = {
-        { "<b>F1</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'gemm'" },
+        { "<b>F1</b>", "select 100 * sum(ns) / (select ns from busy) from k where " PRODUCT },
         { "<b>F2</b>", "select 100 * sum(ns) / (select ns from busy) from k where kind = 'ssm'" },
         { "<b>F3</b>", "select " PART("by_memory") " from floors where floor is not null" },
         { "<b>F4</b>", "select 1e11 * sum(n * dram / c_ns) / sum(n) / (select sheet from ceil) from k where kind ="

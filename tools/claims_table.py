@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims of each
-store.
+"""claims_table -- the tables of docs/results/claims.md, by `mambascope show`: what watching costs, the claims over
+a set of stores.
 
     tools/claims_table.py watching NAME=FILE.db ..                        one line per store
-    tools/claims_table.py claims NAME=FILE.db[,BESIDE.db..] ..            two columns per store: verdict, what was
-                                                                          measured
+    tools/claims_table.py matrix FILE.db ..                               a line per claim and column of `show matrix`
 (build/mambascope, or $MAMBASCOPE)"""
 import json
 import os
@@ -16,18 +15,13 @@ PROGRAM = os.environ.get("MAMBASCOPE", "build/mambascope")
 
 
 def shown(path, tables, beside=""):
-    call = [PROGRAM, "show", path, *tables, "--json"] + (["--beside", beside] if beside else [])
+    call = [PROGRAM, "show", path, *tables, "--json"] + (["--compare", beside] if beside else [])
     return json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
 
 
 def step_facts(path):
-    """what -> value; an overhead bears the name of the line before it."""
-    facts, last = {}, ""
-    for r in shown(path, ["steps"])["steps"]:
-        what, value = r[list(r)[0]], r["value"]
-        facts["overhead: " + last if what == "overhead of that" else what] = value
-        last = what
-    return facts
+    """Rows of `show steps`: what -> value."""
+    return {r["what"]: r["value"] for r in shown(path, ["steps"])["steps"]}
 
 
 def number(x, form):
@@ -35,9 +29,9 @@ def number(x, form):
 
 
 def watching(names):
-    print("| workload | all of it | steps, timeline | counter sets (passes) | settled bytes, blocks | step, plain | "
-          "recorded as a whole | steps in a row | "
-          "every kernel recorded | less its records |\n" + "|---" * 10 + "|")
+    print("| workload | all of it | steps, timeline | counter sets (passes) | cold-L2 bytes, blocks | "
+          "step, without profiler | graph-traced | back to back | "
+          "kernel-traced | corrected for records |\n" + "|---" * 10 + "|")
     for name, path in names:
         f, rows = step_facts(path), shown(path, ["collection", "environment"])
         seconds = ["%.1f s" % r["number"] for r in rows["environment"] if r["key"] == "suite.seconds"]
@@ -46,24 +40,25 @@ def watching(names):
         print("| %s | %s | %.1f s | %d (%d): %.1f s | %.1f s | %.2f ms | **%s** | %s | **%s** | %s |" % (
             name, seconds[0] if seconds else "–", total("plain", "graph", "timeline"), len(sets),
             sum(r["passes"] for r in sets), total("counters"),
-            total("settled", "blocks"), f["not watched, median"],
-            number(f.get("overhead: the timeline's, recorded as a whole"), "%+.1f %%"),
-            number(f.get("not watched, one behind the other"), "%.2f ms"),
-            number(f.get("overhead: under the timeline, event by event"), "%+.1f %%"),
-            number(f.get("overhead: event by event, less its records (corrected)"), "%+.1f %%")))
+            total("settled", "blocks"), f["step time, without profiler"],
+            number(f.get("overhead of graph tracing"), "%+.1f %%"),
+            number(f.get("without profiler, back to back"), "%.2f ms"),
+            number(f.get("overhead of kernel tracing"), "%+.1f %%"),
+            number(f.get("overhead after the correction"), "%+.1f %%")))
 
 
-def claims(names):
-    """Of every store the verdict, and in a second column what was measured."""
-    print("| | " + " | ".join(f"{n} | {n}, measured" for n, _ in names) + " |\n" + "|---" * (2 * len(names) + 1) + "|")
-    all_of = []
-    for _, paths in names:
-        first, *beside = paths.split(",")
-        all_of.append(shown(first, ["claims"], ",".join(beside))["claims"])
-    for row in zip(*all_of):
-        cells = [f"{r['verdict']} | {'' if r['verdict'] == 'open' else r['measured'] or ''}" for r in row]
-        print(f"| {row[0]['id']} {row[0]['claim']} ({row[0]['target']}) | " + " | ".join(cells) + " |")
+def matrix(paths):
+    """A line per claim and column of the stores, and one for the whole set: column "suite", whose text says why."""
+    first, *others = paths
+    print("| id | column | of what | claim | number | verdict | text | sensitivity |\n" + "|---" * 8 + "|")
+    for r in shown(first, ["matrix"], ",".join(others))["matrix"]:
+        number = r["cell"].replace(" / ", "/").replace(" → ", "→")
+        cells = [r["unit"], r["claim"], number, r["verdict"], r["measured"], r["sensitivity"]]
+        print(f"| {r['id']} | {r['column']} | " + " | ".join(c if c and c != "-" else "" for c in cells)
+              + " |")
 
 
-pairs = [a.split("=", 1) for a in sys.argv[2:]]
-{"watching": watching, "claims": claims}[sys.argv[1]](pairs)
+if sys.argv[1] == "watching":
+    watching([a.split("=", 1) for a in sys.argv[2:]])
+else:
+    matrix(sys.argv[2:])

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect.h -- what a dataset holds: recognised by its content, counted, and shown as text or JSON.
+/* inspect.h -- shows what a data set holds: recognises it by content, counts, prints text or JSON.
  *
  *     MBA_TRY(mba_inspect("cifar-10-batches-bin", &(mba_inspect_options){ .json = false }));        // prints
  *
- * Every format fills one report: facts in the order of printing (a JSON object, so that both ways out say the same)
- * and a few small pictures. Reading a set is what training does: damage gives the reader's own error. */
+ * Every format fills one report: facts in the order in which they are printed, and a few small pictures. The facts are
+ * one JSON object, so that text and JSON say the same. The readers are those of training and report damage
+ * themselves. */
 #ifndef MBA_INSPECT_H
 #define MBA_INSPECT_H
 
@@ -18,7 +19,7 @@
 
 typedef struct mba_inspect_options {
     bool        json;
-    const char *field; /* where the text of a JSON line stands; NULL: "text" */
+    const char *field; /* the key of the text in JSON lines; NULL: "text" */
     json_t     *into;  /* with json: an array that takes the object; NULL: it is printed */
 } mba_inspect_options;
 
@@ -37,13 +38,13 @@ typedef struct mba_report {
     int         pictures;
 } mba_report;
 
-/* Facts. Text need not be UTF-8: what is not is shown as ASCII. */
+/* Facts. Text that is not UTF-8 is shown as ASCII. */
 void mba__fact_int(json_t *to, const char *key, int64_t value);
 void mba__fact_text(json_t *to, const char *key, const char *text);
 /* The stable name of the format and a sentence for people. */
 void mba__fact_format(mba_report *r, const char *format, const char *about);
 
-/* Least, mean and largest of many numbers, and how many lie in 0, 1, 2..3, 4..7, .. */
+/* Minimum, mean and maximum of many numbers, and how many lie in 0, 1, 2..3, 4..7, .. */
 enum { MBA_SPREAD_BINS = 65 };
 typedef struct mba_value_range {
     int64_t n, bin[MBA_SPREAD_BINS];
@@ -51,18 +52,19 @@ typedef struct mba_value_range {
 } mba_value_range;
 
 void mba__spread_add(mba_value_range *s, double value);
-void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s, bool histogram); /* nothing where n is 0 */
+void mba__fact_spread(json_t *to, const char *key, const mba_value_range *s,
+                      bool histogram); /* adds nothing if n is 0 */
 
 /* A count as one row of a list of bars: {"class": name, "count": count}. */
 void mba__fact_count(json_t *list, const char *name, int64_t count);
 
-/* A list of counts by class; of very many classes only those that occur. `names` may be NULL. */
+/* A list of counts by class; if there are very many classes, only those that occur. `names` may be NULL. */
 void mba__fact_classes(json_t *to, const int64_t *count, int64_t classes, const mba_image_set *names);
 
-/* Keeps a small copy of an image while there is room. */
+/* Keeps a small copy of the image, unless the report has MBA_PICTURES of them. */
 MBA_MUST mba_status mba__report_picture(mba_report *r, const mba_image *m, const char *caption);
 
-/* As people read it; `colour` draws the pictures in 24-bit colour. */
+/* Prints the report as text; `colour` draws the pictures in 24-bit colour. */
 void mba__report_print(const mba_report *r, FILE *f, bool colour);
 
 /* Files of one kind (data/recognise.h). `m`: the file as it lies on disk, perhaps compressed. */
@@ -75,7 +77,7 @@ MBA_MUST mba_status mba__inspect_text(mba_report *r, const mba_map *m);
 MBA_MUST mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m);
 MBA_MUST mba_status mba__inspect_tokens(mba_report *r, const mba_map *m);
 
-/* True and *st where the path is such a file or folder. */
+/* True if the path is such a file or folder; then *st is the result. */
 bool                mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
 bool                mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
 bool                mba__inspect_graph_folder(mba_status *st, mba_report *r);

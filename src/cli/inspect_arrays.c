@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_arrays.c -- named tensors, checkpoints and NumPy's arrays, as inspect.h shows them. */
+/* inspect_arrays.c -- reports on named tensors, checkpoints and NumPy arrays; see inspect.h. */
 #include <math.h>
 #include <string.h>
 

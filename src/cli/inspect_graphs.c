@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_graphs.c -- collections of graphs, as inspect.h shows them. */
+/* inspect_graphs.c -- reports on collections of graphs; see inspect.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static double label_at(const mba_graph_set *s, int64_t i)
                                                  : ((const uint8_t *)s->label)[i];
 }
 
-/* Classes where the collection has them, and also where all labels are small whole numbers: OGB does not say. */
+/* Counts classes if the collection has them, or if all labels are small whole numbers: OGB does not say which. */
 static mba_status tell_labels(json_t *to, const mba_graph_set *s)
 {
     const int64_t   rows = s->form.node_labels ? s->nodes : s->graphs, n = rows * s->form.label_width;
@@ -147,7 +147,7 @@ mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m)
 
 static bool is_edgelist(const char *name) { return mba_ends_with(name, ".edgelist"); }
 
-/* True: the folder has a name that is wanted. */
+/* Whether the folder has a file with a wanted name. */
 static bool has_one(const char *folder, bool (*wanted)(const char *name))
 {
     mba_listing l = { 0 };
@@ -164,7 +164,7 @@ static mba_status inspect_tu(mba_report *r)
     return tell_store(r, s, true);
 }
 
-/* Labels as they are, edges once, and the first split scheme there is. */
+/* Keeps labels and edges as the files list them, and takes the first split scheme. */
 static mba_status inspect_ogb(mba_report *r)
 {
     mba_graph_store *s = NULL;
@@ -214,7 +214,7 @@ static mba_status add_graph(mba_graph_store *s, const char *path, const char *id
     return st;
 }
 
-/* The folder of classes: this one, or where the archive unpacks to; NULL: this is no MalNet. */
+/* The folder of classes: this one, or the one that the archive unpacks to; NULL: this is not MalNet. */
 static const char *malnet_root(char path[MBA_PATH], const char *folder)
 {
     static const char *const below[] = { "", "/malnet-graphs-tiny", "/raw/malnet-graphs-tiny" };
@@ -248,12 +248,12 @@ static mba_status inspect_malnet(mba_report *r, const char *root)
 
 bool mba__inspect_made_graphs(mba_status *st, mba_report *r)
 {
-    enum { MADE = 500 }; // as many as tell their sizes and degrees well
+    enum { MADE = 500 }; // enough for their sizes and degrees
     mba_graph_store *s = NULL;
     mba_synthetic    kind;
     if (!mba_synthetic_parse(&kind, r->path)) return false;
     *st = mba_graph_synthetic(&s, kind, 1, MADE);
-    mba__fact_format(r, "synthetic-graphs", "the first 500 graphs of a made-up collection, SYNTHETIC");
+    mba__fact_format(r, "synthetic-graphs", "the first 500 graphs of a generated collection, SYNTHETIC");
     if (*st == MBA_OK) *st = tell_store(r, s, true);
     return true;
 }

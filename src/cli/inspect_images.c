@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_images.c -- sets of images, as inspect.h shows them. */
+/* inspect_images.c -- reports on sets of images; see inspect.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +45,11 @@ static mba_status count_classes(json_t *to, const mba_image_set *s)
 typedef struct image_count {
     mba_value_range W, H, bytes;
     int64_t         sampled, damaged, jpeg, png;
-    int64_t         clipped; /* 16-bit grey, see image.h */
+    int64_t         clipped; /* 16-bit grey images, which image.h clips at 255 */
     char            first_damaged[512];
 } image_count;
 
-/* Decodes the whole file, small where that is possible: what is cut short is noticed. */
+/* Decodes the whole file, so that a truncated one is noticed; at an eighth of its size if the format allows it. */
 static mba_status look_at_file(image_count *c, mba_image *m, const mba_sample *p)
 {
     mba_image_file *f = NULL;
@@ -84,12 +84,12 @@ static mba_status look_at_image(mba_report *r, image_count *c, mba_image *m, con
     if (st == MBA_OK && p->encoded) st = look_at_file(c, m, p);
     if (st == MBA_OK) st = show_image(r, s, m, p);
     c->sampled++;
-    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st; // what training leaves out too
+    if (st != MBA_E_FORMAT && st != MBA_E_UNSUPPORTED && st != MBA_E_IO) return st; // training skips these, too
     if (!c->damaged++) snprintf(c->first_damaged, sizeof c->first_damaged, "%s", p->name);
     return MBA_OK;
 }
 
-/* The first images, for pictures, then some from all over the set. */
+/* Reads the first images, for the pictures, and then images from the whole set. */
 static mba_status sample_images(mba_report *r, json_t *to, const mba_image_set *s)
 {
     image_count   c = { .sampled = 0 };
@@ -115,7 +115,7 @@ static mba_status sample_images(mba_report *r, json_t *to, const mba_image_set *
     return st;
 }
 
-/* Under the name of the part, or with the other facts where there is no such name. */
+/* Adds the facts of a part under its name, or to the other facts if `part` is NULL. */
 static mba_status tell_part(mba_report *r, const mba_image_set *s, const char *part)
 {
     json_t *to = r->facts;
@@ -136,7 +136,7 @@ static void tell_kind(mba_report *r, const mba_image_set *s)
         { "cifar100", "cifar-100", "CIFAR-100, binary version" },
         { "mnist", "mnist", "images and labels in IDX files (MNIST)" },
         { "shapes", "shapes", "ten classes of shapes, SYNTHETIC" },
-        { "synthetic", "synthetic", "made-up photographs, SYNTHETIC" },
+        { "synthetic", "synthetic", "generated photographs, SYNTHETIC" },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kinds[i].name, s->kind->name)) mba__fact_format(r, kinds[i].format, kinds[i].about);
@@ -164,7 +164,7 @@ mba_status mba__inspect_image_folder(mba_report *r)
         mba_image_set_close(train);
         return second;
     }
-    if (first != MBA_OK && second != MBA_OK) // tell of the part that everybody needs
+    if (first != MBA_OK && second != MBA_OK) // report the error of the training part
         return mba_image_set_open(&train, &(mba_image_set_options){ .path = r->path });
     mba_status st = train ? tell_set(r, train, "training") : MBA_OK;
     if (st == MBA_OK && held) return tell_set(r, held, "held_out");
@@ -176,7 +176,7 @@ mba_status mba__inspect_image_folder(mba_report *r)
 
 static bool is_tar(const mba_map *m) { return m->bytes >= 512 && !memcmp((const char *)m->data + 257, "ustar", 5); }
 
-/* Records with labels in their range, but for one in a hundred: those are damage. */
+/* Whether the file has records with labels in range. One in a hundred may be out of range: that is damage. */
 static bool is_cifar(const mba_map *m, bool fine)
 {
     const uint8_t *p = m->data;
@@ -187,7 +187,7 @@ static bool is_cifar(const mba_map *m, bool fine)
     return wrong * 100 <= m->bytes / record;
 }
 
-/* The header of another kind of file could look like this one; the size, or the name, decides. */
+/* Other files may begin with the same bytes, so the name or the size decides. */
 static bool is_idx(const mba_report *r, const mba_map *m)
 {
     const uint8_t *p = m->data;

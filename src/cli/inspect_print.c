@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_print.c -- a report as people read it: facts, bars and small pictures; see inspect.h. */
+/* inspect_print.c -- prints a report as text: facts, bars and small pictures; see inspect.h. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -93,7 +93,7 @@ static void print_scalar(FILE *f, const json_t *v)
     else if (json_is_string(v)) fputs(mba_quote(json_string_value(v)).text, f);
 }
 
-/* What stands before a bar. */
+/* Writes the name of a bar: a class, or a range of values. */
 static void name_row(char *to, size_t room, const json_t *row)
 {
     const json_t *from = json_object_get(row, "from");
@@ -108,7 +108,7 @@ static int64_t count_of(const json_t *list, size_t i)
     return json_integer_value(json_object_get(json_array_get(list, i), "count"));
 }
 
-/* The largest gets a full bar; what is there at all gets a mark. */
+/* Draws counts as bars. The largest bar is full; every count above 0 has at least one mark. */
 static void print_bars(FILE *f, const json_t *list, int indent)
 {
     const bool   all = json_array_size(list) <= ROWS_MAX || json_object_get(json_array_get(list, 0), "from");
@@ -163,7 +163,7 @@ static void print_row(FILE *f, const json_t *list)
     }
 }
 
-/* What does not fit behind its name stands below it. */
+/* Prints a fact of several lines below its name. */
 static void print_block(FILE *f, const json_t *v, int indent)
 {
     if (json_is_object(v)) print_facts(f, v, indent);
@@ -201,7 +201,7 @@ static void print_facts(FILE *f, const json_t *facts, int indent)
 
 /* ---- pictures ---- */
 
-/* Each pixel of the copy is the mean of those it covers. */
+/* Shrinks an image: each pixel of the copy is the mean of the pixels that it covers. */
 static void shrink(mba_image *to, const mba_image *m)
 {
     for (int32_t y = 0; y < to->H; y++)
@@ -229,7 +229,7 @@ mba_status mba__report_picture(mba_report *r, const mba_image *m, const char *ca
     return MBA_OK;
 }
 
-/* Light from 0 to 255; outside of the image -1. */
+/* The brightness of a pixel, 0 to 255; -1: outside of the image. */
 static int light_of(const mba_image *m, int32_t x, int32_t y)
 {
     if (x >= m->W || y >= m->H) return -1;
@@ -256,7 +256,7 @@ static void print_shades(const mba_report *r, FILE *f, int32_t y)
     fprintf(f, "%.*s\n", used, line);
 }
 
-/* The upper half of a cell in one colour, the lower in another. */
+/* Prints two pixels in one character cell: the upper one as its foreground, the lower one as its background. */
 static void print_cell(FILE *f, const mba_image *m, int32_t x, int32_t y)
 {
     if (x >= m->W || y >= m->H) {

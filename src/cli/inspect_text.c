@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_text.c -- plain text, JSON lines, tokenizers and edge lists, as inspect.h shows them. */
+/* inspect_text.c -- reports on plain text, JSON lines, tokenizers and edge lists; see inspect.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-/* Plain or compressed; what is inside the packing is told beside it. */
+/* Opens a text, compressed or not, and reports its format and its compression. */
 static mba_status open_text(mba_reader **out, mba_report *r, const char *format, const char *about)
 {
     MBA_TRY(mba_reader_open(out, r->path, MBA_READER_MOST));
@@ -82,8 +82,8 @@ static mba_status count_line(line_count *c, const char *line, size_t n, const ch
         const mba_words why = mba_quote(o ? "it is something else" : e.text);
         json_decref(o);
         return mba_fail(MBA_E_FORMAT,
-                        "line %" PRId64 " is no JSON object\nwhy: %s\n"
-                        "fix: correct or remove the line; JSON lines have one object a line",
+                        "line %" PRId64 " is not a JSON object\nwhy: %s\n"
+                        "fix: correct or remove the line; JSON lines have one object per line",
                         c->lines, why.text);
     }
     json_object_foreach(o, key, v)
@@ -119,14 +119,14 @@ mba_status mba__inspect_json_lines(mba_report *r, const mba_map *m)
     return st == MBA_OK ? st : mba_where(st, "'%s'", r->path);
 }
 
-/* Damaged JSON lines come here too: the parser says where it stopped. */
+/* Damaged JSON lines arrive here, too: the error of the parser says where it stopped. */
 mba_status mba__inspect_json(mba_report *r, const mba_map *m)
 {
     json_t *o = NULL;
     MBA_TRY(mba_json_parse(&o, r->path, m->data, m->bytes, NULL));
     json_decref(o);
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "'%s' is JSON, but no dataset\nwhy: it is neither JSON lines nor a tokenizer.json\n"
-                    "fix: name the data itself",
+                    "'%s' is JSON, but not a data set\nwhy: it is neither JSON lines nor a tokenizer.json\nfix: "
+                    "give the data itself",
                     r->path);
 }

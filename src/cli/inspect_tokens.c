@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect_tokens.c -- token files, as inspect.h shows them. */
+/* inspect_tokens.c -- reports on token files; see inspect.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 enum { BLOCK = 1 << 14, GPT2_END_OF_TEXT = 50256, BEGINS = 16 };
 
 typedef struct token_count {
-    int64_t         files, tokens, ends, run; /* run: of the document so far */
+    int64_t         files, tokens, ends, run; /* run: tokens of the document so far */
     int32_t         largest, end_of_text;
     mba_value_range document;
 } token_count;
@@ -93,7 +93,7 @@ static void tell_tokens(mba_report *r, token_count *c)
     mba__fact_int(r->facts, "files", c->files);
     mba__fact_int(r->facts, "tokens", c->tokens);
     mba__fact_int(r->facts, "largest_token", c->largest);
-    if (!c->ends) return; // where nothing ends, there is no telling documents
+    if (!c->ends) return; // without an end-of-text token, documents cannot be counted
     mba__fact_int(r->facts, "end_of_text", c->end_of_text);
     mba__fact_int(r->facts, "documents", c->document.n);
     mba__fact_spread(r->facts, "document_tokens", &c->document, true);
@@ -124,7 +124,7 @@ static mba_status inspect_shards(mba_report *r, const mba_listing *l)
     return st;
 }
 
-/* A folder of token files is told from CIFAR's by its first file. */
+/* A folder of .bin files holds tokens unless a file has one of CIFAR's names. */
 bool mba__inspect_token_folder(mba_status *st, mba_report *r)
 {
     static const char *const cifar[] = { "data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin" };

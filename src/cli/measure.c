@@ -31,7 +31,7 @@ mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, cons
     return MBA_OK;
 }
 
-/* How long a run keeps the host: all of it on the CPU, a launch where the device works by itself. */
+/* Times how long a step occupies the host: on a GPU only until it is launched. */
 static mba_status measure_host(double *best_s, mba_program *p, const mba_step *step, int repeats)
 {
     *best_s = 0;
@@ -73,9 +73,9 @@ static bool has_other_forms(const mba_program *p)
     return false;
 }
 
-/* The products of x w^T and of its gradients, by themselves: those that the head of a language model makes in blocks.
- * What it makes is its own gradient: any numbers do, and a gradient from the host would be gigabytes to fill and
- * send. */
+/* Times the matrix products of x w^T and of its gradients alone: those that the head of a language model computes in
+ * blocks. The product serves as its own gradient: any numbers will do, and a gradient from the host would be gigabytes
+ * to fill and to copy. */
 static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d,
                                  const mba_tensor *x, const mba_tensor *w, const mba_step *step, int repeats)
 {
@@ -101,7 +101,7 @@ static mba_status measure_linear(double *best_s, const mba_program_options *how,
     return st;
 }
 
-/* Adds what measure_products does not see: the head is no product, but made of them. */
+/* Adds the products inside the head, which measure_products does not see: the head is not a product itself. */
 static mba_status add_head(double *best_s, const mba_session *s, const mba_step *step, int repeats)
 {
     const mba_program_options how = { .cuda = s->program->options.cuda, .machine = s->program->options.machine };
@@ -144,7 +144,7 @@ typedef struct clock_ctx {
     double *best, began;
     float  *sweep;
 } clock_ctx;
-enum { SWEEP_FLOATS = 1 << 25 }; // 128 MB: larger than any last-level cache we met
+enum { SWEEP_FLOATS = 1 << 25 }; // 128 MB: larger than the last-level caches of CPUs we measure on
 
 static void sweep_caches(float *x) { MBA_PARALLEL_FOR(i, SWEEP_FLOATS / 16) x[16 * i] += 1; }
 
@@ -163,7 +163,7 @@ static void stop(void *ctx, const mba_node *n, const mba_plan *plan)
     keep_best(&c->best[n->id], mba_clock_s() - c->began);
 }
 
-/* By the device's own clock. */
+/* Times nodes by the clock of the device. */
 static mba_status time_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats,
                              bool cold)
 {
@@ -199,7 +199,7 @@ mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, i
     float        *sweep = calloc(SWEEP_FLOATS, sizeof(float));
     mba_status    st = x && y && sweep ? MBA_OK
                                        : mba_fail(MBA_E_NOMEM, "no memory for a copy of %s", mba_size_of(bytes).text);
-    if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1; // pages of the threads that copy them
+    if (st == MBA_OK) MBA_PARALLEL_FOR(i, room) x[i] = y[i] = 1; // each thread touches the pages that it will copy
     for (int r = 0; r < MBA_COPY_WAYS * repeats && st == MBA_OK; r++) {
         sweep_caches(sweep);
         const double began = mba_clock_s();

@@ -2,12 +2,14 @@
 /* progress.c -- see progress.h. */
 #include "cli/progress.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/scan.h"
 #include "scope/clock.h"
 
 enum { BAR_MOST = 24, BAR_LEAST = 4, USUAL_COLUMNS = 80 };
@@ -31,8 +33,9 @@ static int columns(void)
 {
     struct winsize is;
     const char    *given = getenv("COLUMNS");
+    int64_t        n;
     if (ioctl(2, TIOCGWINSZ, &is) == 0 && is.ws_col) return is.ws_col;
-    return given && atoi(given) > 0 ? atoi(given) : USUAL_COLUMNS;
+    return given && mba_scan_int(&given, &n) && n > 0 && n <= INT_MAX ? (int)n : USUAL_COLUMNS;
 }
 
 mba_progress mba_progress_start(const char *title, int64_t total)
@@ -55,13 +58,13 @@ void mba_progress_show(mba_progress *p, int64_t done, const char *note)
              note ? note : "");
     const int room = columns() - 1, spare = room - (int)(strlen(p->title) + strlen(words) + strlen(" [] ")),
               n = spare < BAR_MOST ? spare : BAR_MOST;
-    if (n >= BAR_LEAST) { // the words come first: the number says it too
+    if (n >= BAR_LEAST) { // the note matters more than the bar
         memset(bar, '.', (size_t)n + 2);
         memset(bar + 1, '#', (size_t)(part * n));
         bar[0] = '[', bar[n + 1] = ']', bar[n + 2] = ' ';
     }
     snprintf(line, sizeof line, "%s %s%s", p->title, bar, words);
-    fprintf(stderr, "\r%.*s\033[K", room, line); // a line that wraps could not be wiped
+    fprintf(stderr, "\r%.*s\033[K", room, line); // a line that wraps could not be erased
     fflush(stderr);
 }
 

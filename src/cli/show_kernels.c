@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_kernels.c -- tables with one row per kernel, the longest in a step first. */
+/* show_kernels.c -- tables with one row per kernel; the kernel with the longest time per step comes first. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/show_tables.h"
 #include "scope/blocks.h"
+#include "study/advice.h"
 
 enum { ROWS_OF_TEXT = 24, NAME_OF_TEXT = 30 };
 
@@ -61,7 +62,7 @@ static void name(mba_table *t, const mba_kernel_view *k, bool full)
     mba_table_cut(t, text, full ? SIZE_MAX : NAME_OF_TEXT);
 }
 
-/* Every table here: kernels that are wanted, a row each, the name first. */
+/* Fills a table: one row per wanted kernel, the name first. */
 typedef void row_fn(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full);
 
 static mba_status fill(mba_table *t, const mba_analysis *a, bool full, want_fn *want, row_fn *row)
@@ -89,9 +90,9 @@ const mba_column mba_kernel_columns[] = { { "kernel", "kernel", NULL },
                                           { "median_us", "us", "%.1f" },
                                           { "p10_us", "p10", "%.1f" },
                                           { "p90_us", "p90", "%.1f" },
-                                          { "percent_of_floor", "% floor", "%.1f" },
-                                          { "bound", "floor by", NULL },
-                                          { "busiest", "busiest", NULL },
+                                          { "percent_of_floor", "% of floor", "%.1f" },
+                                          { "bound", "bound by", NULL },
+                                          { "busiest", "busiest unit", NULL },
                                           { "busiest_pct", "%", "%.0f" },
                                           { "shape", "shape", NULL },
                                           { 0 } };
@@ -125,7 +126,7 @@ const mba_column mba_unmatched_columns[] = {
 
 static bool is_unknown(const mba_kernel_view *k) { return k->kind == MBA_OTHER; }
 
-/* By the full name: it is what a rule must fit. */
+/* Prints the full name, which a rule must match. */
 mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full)
 {
     chosen c;
@@ -154,7 +155,7 @@ const mba_column mba_roofline_columns[] = { { "kernel", "kernel", NULL },
                                             { "floor_tensor_us", "tensor, us", "%.2f" },
                                             { "floor_vector_us", "vector, us", "%.2f" },
                                             { "floor_special_us", "special, us", "%.2f" },
-                                            { "percent_of_floor", "% floor", "%.1f" },
+                                            { "percent_of_floor", "% of floor", "%.1f" },
                                             { 0 } };
 
 static void roofline_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
@@ -233,8 +234,7 @@ const mba_column mba_ratio_columns[] = { { "kernel", "kernel", NULL },
 static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
 {
     (void)full;
-    const double hardware = (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
-                            / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+    const double hardware = mba_hardware_ratio(a);
     mba_table_text(t, "%s", mba_kernel_class_name(k->cls));
     mba_table_number(t, k->ratio_a);
     mba_table_number(t, k->ratio_b);
@@ -253,7 +253,7 @@ mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
 const mba_column mba_cache_columns[] = { { "kernel", "kernel", NULL },
                                          { "l1_hit_pct", "L1 hit %", "%.1f" },
                                          { "l2_hit_pct", "L2 hit %", "%.1f" },
-                                         { "least_mb", "least MB", "%.1f" },
+                                         { "least_mb", "compulsory MB", "%.1f" },
                                          { "dram_mb", "DRAM MB", "%.1f" },
                                          { "l2_mb", "L2 MB", "%.1f" },
                                          { "l1_mb", "L1 MB", "%.1f" },
@@ -310,8 +310,8 @@ const mba_column mba_counter_columns[] = { { "kernel", "kernel", NULL },
                                            { "xu_pct", "XU", "%.0f" },
                                            { "l1_pct", "L1 path", "%.0f" },
                                            { "issue_pct", "issue", "%.0f" },
-                                           { "occupancy_pct", "occ", "%.0f" },
-                                           { "occupancy_limit", "of", "%.0f" },
+                                           { "occupancy_pct", "occupancy", "%.0f" },
+                                           { "occupancy_limit", "limit", "%.0f" },
                                            { "regs", "regs", "%.0f" },
                                            { "smem_kb", "smem KB", "%.0f" },
                                            { "waves", "waves", "%.1f" },
@@ -352,7 +352,7 @@ const mba_column mba_occupancy_columns[] = { { "kernel", "kernel", NULL },
                                              { "smem_kb", "smem KB", "%.1f" },
                                              { "local_bytes", "local B", "%.0f" },
                                              { "waves", "waves", "%.2f" },
-                                             { "occupancy_pct", "occ %", "%.1f" },
+                                             { "occupancy_pct", "occupancy %", "%.1f" },
                                              { "occupancy_limit", "limit %", "%.0f" },
                                              { "limiter", "limited by", NULL },
                                              { "issue_pct", "issue %", "%.1f" },
@@ -425,4 +425,36 @@ mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full)
     }
     free(b);
     return fill(t, a, full, has_blocks, counted_lifetimes);
+}
+
+/* ---- advice ---- */
+
+const mba_column mba_advice_columns[] = { { "kernel", "kernel", NULL },
+                                          { "rank", "rank", "%.0f" },
+                                          { "cause", "cause", NULL },
+                                          { "kernel_saved_pct", "kernel %", "%.0f" },
+                                          { "step_saved_pct", "step %", "%.1f" },
+                                          { "evidence", "evidence", NULL },
+                                          { "remedy", "what to try", NULL },
+                                          { 0 } };
+
+mba_status mba_fill_advice(mba_table *t, const mba_analysis *a, bool full)
+{
+    chosen c;
+    MBA_TRY(choose(&c, a, is_counted, full));
+    for (int64_t i = 0; i < c.n; i++) {
+        mba_advice tip[MBA_ADVICE_MAX];
+        const int  n = mba_advice_of(a, c.k[i], tip);
+        for (int r = 0; r < (full || n < 2 ? n : 2); r++) {
+            name(t, c.k[i], full);
+            mba_table_number(t, r + 1);
+            mba_table_text(t, "%s", tip[r].cause);
+            mba_table_number(t, 100 * tip[r].kernel_saved);
+            mba_table_number(t, 100 * tip[r].step_saved);
+            mba_table_text(t, "%s", tip[r].evidence);
+            mba_table_text(t, "%s", tip[r].remedy);
+        }
+    }
+    free(c.k);
+    return MBA_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_tables.h -- the tables of `show`, each from an analysis. */
+/* show_tables.h -- the tables of `show`. Each is filled from an analysis of a store. */
 #ifndef MBA_SHOW_TABLES_H
 #define MBA_SHOW_TABLES_H
 
@@ -18,7 +18,8 @@ const mba_show_table       *mba_show_table_find(const char *name);
 
 /* show_kernels.c */
 extern const mba_column mba_kernel_columns[], mba_roofline_columns[], mba_class_columns[], mba_ratio_columns[],
-    mba_cache_columns[], mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[], mba_unmatched_columns[];
+    mba_cache_columns[], mba_occupancy_columns[], mba_block_columns[], mba_counter_columns[], mba_unmatched_columns[],
+    mba_advice_columns[];
 mba_status mba_fill_kernels(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_roofline(mba_table *t, const mba_analysis *a, bool full);
@@ -28,6 +29,7 @@ mba_status mba_fill_caches(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_occupancy(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full);
+mba_status mba_fill_advice(mba_table *t, const mba_analysis *a, bool full);
 
 /* show_source.c */
 extern const mba_column mba_source_columns[];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulate_foreign.h -- kernels that have no plan, on a machine that is not here: `simulate --store`, `--counted`,
+/* simulate_foreign.h -- simulates kernels without launch plans, from their counters: `simulate --store`, `--counted`,
  * `--signatures`. */
 #ifndef MBA_CLI_SIMULATE_FOREIGN_H
 #define MBA_CLI_SIMULATE_FOREIGN_H
@@ -8,11 +8,11 @@
 
 typedef struct mba_simulate_foreign_options {
     const char    *machine, *changes;            /* as mba_gpu_load and mba_gpu_set take them */
-    const char    *store, *counted, *signatures; /* one of them: where the kernels are */
+    const char    *store, *counted, *signatures; /* the file that holds the kernels: one of the three */
     mba_table_form form;
 } mba_simulate_foreign_options;
 
-/* Prints a table of them to stdout, and what they are to stderr. Kernels of a store have bands. */
+/* Prints a table of the kernels to stdout and their origin and errors to stderr. Kernels with counters have bands. */
 MBA_MUST mba_status mba_simulate_foreign(const mba_simulate_foreign_options *o);
 
 #endif

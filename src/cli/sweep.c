@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sweep.c -- `mambascope sweep`: simulated steps over one or two axes, and how much each number of a machine matters.
- */
+/* sweep.c -- `mambascope sweep`: simulates steps over one or two axes, and how much each number of a machine
+ * matters. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@ enum { POINT_COLUMNS = 12 };
 typedef struct options {
     mba_sweep   s;
     const char *axis[2], *experiment;
-    int64_t     part; /* of an experiment: this table alone; 0: all */
+    int64_t     part; /* print only this table of the experiment; 0: all */
     bool        json, csv, elasticity, balance;
 } options;
 
-/* What an axis is called above its column: with its unit, if it has one. Factors ("x2") have none. */
+/* Writes the heading of an axis: its name and unit, or "times" for factors ("x2"). */
 static void heading_of(char *out, size_t space, const mba_sweep_axis *a)
 {
     static const struct {
@@ -113,12 +113,12 @@ static mba_status balance_rows(mba_table *t, mba_sweep *s, const mba_model_optio
 
 /* ---- the command ---- */
 
-/* Where every point is drawn, the band of its ratio stands behind the ratio. */
+/* Inserts the columns of the speed-up's band after the speed-up, if every point is sampled. */
 static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point)
 {
     static const mba_column ratio[] = { { "speedup_low", "speed at least", "%.3f" },
                                         { "speedup_high", "at most", "%.3f" },
-                                        { "faster_percent", "faster, % of draws", "%.0f" } };
+                                        { "faster_percent", "faster, % of samples", "%.0f" } };
     for (; point->key; point++) {
         *out++ = *point;
         for (int i = 0; i < 3 && !strcmp(point->key, "speedup"); i++) *out++ = ratio[i];
@@ -128,19 +128,15 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 
 static mba_status run(const options *o)
 {
-    char                    heading[2][96], number[MBA_SWEEP_NUMBERS][32];
-    const mba_column        point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
-                                                             { "first", heading[0], NULL },
-                                                             { "second", heading[1], NULL },
-                                                             { "step_ms", "step, ms", "%.3f" },
-                                                             { "low_ms", "at least", "%.3f" },
-                                                             { "high_ms", "at most", "%.3f" },
-                                                             { "speedup", "speed, times unchanged", "%.3f" },
-                                                             { "units_per_s", "tokens, images or graphs/s", "%.0f" },
-                                                             { "dram_gbs", "DRAM, GB/s", "%.0f" },
-                                                             { "bound", "longest node bound by", NULL },
-                                                             { "grade", "grade", NULL },
-                                                             { 0 } };
+    char             heading[2][96], number[MBA_SWEEP_NUMBERS][32];
+    const mba_column point_columns[POINT_COLUMNS] = {
+        { "model", "model", NULL },           { "first", heading[0], NULL },
+        { "second", heading[1], NULL },       { "step_ms", "step, ms", "%.3f" },
+        { "low_ms", "at least", "%.3f" },     { "high_ms", "at most", "%.3f" },
+        { "speedup", "speed-up", "%.3f" },    { "units_per_s", "tokens, images or graphs/s", "%.0f" },
+        { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "bound", "longest node bound by", NULL },
+        { "grade", "grade", NULL },           { 0 }
+    };
     mba_column              drawn[POINT_COLUMNS + 3], many[MBA_SWEEP_NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options one[] = { o->s.w.model, { 0 } }, *models = o->s.w.model.name ? one : mba_full_size;
     const char             *machine = o->s.w.machine, *changes = o->s.w.changes;
@@ -168,9 +164,8 @@ static mba_status run(const options *o)
                 (long long)s.kernels, (long long)s.events, (double)s.events / s.seconds / 1e6);
         if (o->axis[0] && mba_sweep_draws(&s))
             fprintf(stderr,
-                    "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off "
-                    "is not "
-                    "in them\n",
+                    "bands of speed-ups come from %d paired samples: shared uncertainty cancels; model "
+                    "error is not included\n",
                     MBA_GPU_SAMPLES);
     }
     mba_table_destroy(t);
@@ -184,7 +179,7 @@ static int parts_of(const char *id)
     return n;
 }
 
-/* JSON is one document; tables of CSV have an empty line between them, and --part has one alone. */
+/* JSON is one document. An empty line separates tables of CSV; --part selects one of them. */
 static void print_title(const options *o, const mba_experiment *e, bool first)
 {
     if (o->json)
@@ -213,26 +208,28 @@ static mba_status run_experiment(const options *o)
     return MBA_OK;
 }
 
-/* Said with every answer: how far steps that were measured are from predicted ones. */
+/* Prints with every table how far measured steps are from their predictions. */
 static void say_band(const options *o)
 {
     fprintf(stderr, "error band: measured steps on the H200 were %.2f to %.2f times as long as predicted ones%s\n",
             o->s.validated.low, o->s.validated.high,
             o->elasticity || o->balance
                 ? ""
-                : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
+                : "; \"at least\" and \"at most\" combine it with the uncertainty of the machine's numbers");
 }
 
 static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
-    if (!parts) return mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
-    return o->part > parts ? mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part,
-                                      o->experiment, parts, parts)
+    if (!parts)
+        return mba_fail(MBA_E_ARG, "there is no experiment '%s'\nfix: choose q1, q2, q3, d1, d2, d3, n1 or n2",
+                        o->experiment);
+    return o->part > parts ? mba_fail(MBA_E_ARG, "there is no --part %lld\nwhy: %s has %d\nfix: choose 1 to %d",
+                                      (long long)o->part, o->experiment, parts, parts)
                            : MBA_OK;
 }
 
-/* What can be told before anything is simulated: the bands alone take a third of a second. */
+/* Checks the question before anything is simulated: the bands alone take a third of a second. */
 static mba_status check_question(const options *o)
 {
     if (o->experiment) return check_experiment(o);
@@ -240,7 +237,7 @@ static mba_status check_question(const options *o)
     return mba_sweep_axes(&s, o->axis[0], o->axis[1]);
 }
 
-/* What would not be looked at is refused; the five workloads have sizes of their own. */
+/* Refuses options without effect. The five workloads have their own sizes. */
 static mba_status check_options(const options *o)
 {
     const mba_batch_shape none = { 0 };
@@ -257,11 +254,12 @@ static mba_status check_options(const options *o)
                         "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in "
                         "turn\nfix: leave one of them out",
                         o->axis[0] ? "--axis" : "--by");
-    if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
+    if (o->part && !o->experiment)
+        return mba_fail(MBA_E_ARG, "--part needs --experiment\nfix: for example --experiment q2 --part 1");
     if (o->s.w.model.name) return MBA_OK;
     if (o->s.w.model.set || memcmp(&o->s.w.model.shape, &none, sizeof none))
         return mba_fail(MBA_E_ARG,
-                        "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
+                        "%s needs --model\nwhy: the five workloads have their own sizes\nfix: add --model NAME",
                         o->s.w.model.set ? "--model-set" : "a size");
     return MBA_OK;
 }
@@ -271,20 +269,26 @@ mba_status mba_command_sweep(int argc, char **argv)
     options          o = { .s = { .w = { .machine = "h200" } } };
     bool             help;
     const mba_option table[] = {
+        MBA_OPTION_GROUP("Axes"),
         { "--axis", MBA_OPT_TEXT, &o.axis[0], "K=V:V..",
           "values of one axis: a key of the machine (x2 = a factor), clock, launch, ratio, machine, persistent, ring, "
           "keep, batch, length or chunk",
           0, 0 },
         { "--by", MBA_OPT_TEXT, &o.axis[1], "K=V:V..", "values of a second axis", 0, 0 },
-        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID", "run a prepared study instead: q1 q2 q3 d1 d2 d3 n1 n2", 0,
-          0 },
+        { "--experiment", MBA_OPT_TEXT, &o.experiment, "ID",
+          "run a prepared experiment instead: q1 q2 q3 d1 d2 d3 n1 n2", 0, 0 },
         { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
-          "print instead how many percent a step gets faster per percent more of each number", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.s.spread, NULL,
+          "print instead by how many percent a step gets faster per percent more of each number of the machine", 0, 0 },
+
+        MBA_WORKLOAD_OPTIONS(&o.s.w, "all five workloads"),
+
+        MBA_OPTION_GROUP("Simulation and output"),
+        { "--uncertainty", MBA_OPT_FLAG, &o.s.spread, NULL,
           "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
-        MBA_WORKLOAD_OPTIONS(&o.s.w),
+        MBA_OPTION_ALIAS("--spread", "--uncertainty"),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
+        MBA_WORKLOAD_THREADS(&o.s.w),
         { 0 },
     };
     const mba_usage usage = { "sweep", "--axis K=V:V.. [--by K=V:V..] [options]",
@@ -294,21 +298,21 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
                               "clock       all four clocks, by a factor\n"
                               "launch      the cost of starting kernels and blocks, by a factor\n"
-                              "persistent  1: blocks stay and loop over the work\n"
+                              "persistent  1: persistent blocks, which loop over the work\n"
                               "ring        stages of asynchronous copies\n"
-                              "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
+                              "keep        scratch that a fused kernel keeps on the chip: none, all, CB, states",
                               table,
-                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\nmambascope sweep --axis "
-                              "block_start=0:350:1000 --by persistent=0:1\n"
+                              "mambascope sweep --axis ratio=2:4:8:16:32:64 --by xu=x1:x2\n"
+                              "mambascope sweep --axis block_start=0:350:1000 --by persistent=0:1\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
-                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };
+                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --uncertainty\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.s.w.changes && !*o.s.w.changes) o.s.w.changes = NULL;
     MBA_TRY(check_options(&o));
     if (!o.axis[0] && !o.elasticity && !o.experiment)
-        return mba_fail(MBA_E_ARG, "sweep over what?\nfix: --axis hbm=x0.5:x1:x2, or --elasticity");
+        return mba_fail(MBA_E_ARG, "no axis is given\nfix: add --axis hbm=x0.5:x1:x2, --experiment q1 or --elasticity");
     MBA_TRY(check_question(&o));
     MBA_TRY(mba_sim_create(&o.s.sim));
     mba_status st = mba_validation_bands(&o.s.validated, NULL, o.s.sim);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* table_test.c -- tables of names that come from elsewhere: any bytes, any length, in all three forms. */
+/* table_test.c -- tables of names from outside: any bytes, any length, in all three forms. */
 #include "cli/table.h"
 
 #include <jansson.h>
@@ -52,7 +52,7 @@ static void json_has_every_key_of_any_bytes(void **state)
     }
 }
 
-/* A heading and two rows, whatever a name has in it, and no byte that a terminal obeys. */
+/* Whatever a name contains, text has a heading and two rows, and no byte that controls a terminal. */
 static void text_has_a_line_per_row(void **state)
 {
     char *text = printed("tab\there\r\nline\x1b[2J\x7f\xc2\x9b", SIZE_MAX, MBA_TABLE_TEXT);
@@ -73,7 +73,7 @@ static int column_of(const char *line, const char *word)
     return n;
 }
 
-/* Columns stand below each other by letters, not by bytes; a cut name ends with a whole letter. */
+/* Columns are aligned by characters, not by bytes; a cut name ends with a whole character. */
 static void columns_are_counted_in_letters(void **state)
 {
     char *text = printed("\xc3\xa4\xc3\xb6\xc3\xbc", 5, MBA_TABLE_TEXT);
@@ -92,7 +92,7 @@ static void csv_quotes_what_ends_a_line(void **state)
     free(text);
 }
 
-/* What a spreadsheet would take for a formula begins with an apostrophe; numbers and names are what they were. */
+/* A cell that a spreadsheet would take for a formula gets an apostrophe; numbers and names do not change. */
 static void csv_has_no_formulas(void **state)
 {
     static const char *const cells[][2] = { { "=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0" },
@@ -134,7 +134,7 @@ static void a_whole_name_stays_whole(void **state)
     free(name);
 }
 
-/* Three rows, printed at once or each as it comes. */
+/* Prints rows at once, or each one when it is complete. */
 static char *rows_printed(mba_table_form form, bool flow, int rows)
 {
     char      *text = NULL;
@@ -152,7 +152,7 @@ static char *rows_printed(mba_table_form form, bool flow, int rows)
         if (!flow) continue;
         const long before = ftell(f);
         assert_ok(mba_table_flow(t, f, form, false));
-        assert_true(ftell(f) > before); // it is out before the next one begins
+        assert_true(ftell(f) > before); // it is printed before the next one begins
     }
     if (flow) assert_ok(mba_table_flow(t, f, form, true));
     else assert_ok(mba_table_print(t, f, form));

@@ -7,34 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/interrupts.h"
-#include "cli/kept_options.h"
-#include "cli/model_options.h"
-#include "cli/notes.h"
-#include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/samples.h"
 #include "cli/say.h"
 #include "cli/step_plan.h"
+#include "cli/train_options.h"
 #include "core/device.h"
-#include "core/lock.h"
 #include "core/print.h"
 #include "data/array.h"
 #include "data/json.h"
-#include "data/listing.h"
 #include "device/cpu/ceilings.h"
-#include "ops/lamb/lamb.h"
 #include "study/on_machine.h"
 #include "train/checkpoint.h"
-#include "train/run_folder.h"
 #include "train/text_data.h"
 #include "train/train.h"
-
-enum { MBA_OPTIONS_MAX = 80, PATH_ROOM = 4096 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -44,28 +33,18 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-typedef struct train_cli {
-    mba_train_options o;
-    mba_model_options model;
-    double            lr, lr_min, cooldown, decay, beta1, beta2, clip;
-    const char       *optimizer, *schedule, *machine, *sample, *field;
-    int64_t           steps, warmup, seed, end_of_text;
-    bool              dry_run, json, documents, quiet;
-    mba_progress      bar;
-    const char       *loss_unit;
-    double            floor_s;
-    mba_train_report  last;
-    int64_t           left_out; /* already told */
-    mba_option        table[MBA_OPTIONS_MAX];
-    json_t           *saved, *kept;      /* options of the checkpoint that is resumed; of its run as last started */
-    json_t           *options, *changes; /* of this run; which are not those of the checkpoint */
-    char              from[PATH_ROOM], folder[PATH_ROOM]; /* the checkpoint that is resumed; its run */
-    mba_lock         *lock, *read; /* of the folder that this run writes to; of that whose run it goes on with */
-} train_cli;
+typedef struct train_run {
+    mba__train_cli   c;
+    mba_progress     bar;
+    const char      *loss_unit;
+    double           floor_s;  /* of a step, for the progress line; 0: not shown */
+    mba_train_report last;     /* its validation: the last one that took place */
+    int64_t          left_out; /* damaged items that a line has reported */
+} train_run;
 
 /* ---- what a step costs ---- */
 
-static mba_status dry_run(train_cli *c)
+static mba_status dry_run(mba__train_cli *c)
 {
     mba_session         s = { 0 };
     mba_session_options so = c->o.session;
@@ -80,7 +59,7 @@ static mba_status dry_run(train_cli *c)
         mba_on_machine_end(&there);
         return st;
     }
-    if (!so.memory_bytes) so.memory_bytes = INT64_MAX; // a plan for a machine that is not here
+    if (!so.memory_bytes) so.memory_bytes = INT64_MAX; // a plan, not limited by this machine
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_step_plan_print(&s, NULL, c->json);
     mba_session_end(&s);
@@ -89,8 +68,8 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
-/* The least seconds of a step on this device; 0 where its rates cannot be measured. */
-static double floor_of(const train_cli *c, const mba_session *s)
+/* The floor of a step on this device, in seconds; 0 if its rates cannot be measured. */
+static double floor_of(const mba__train_cli *c, const mba_session *s)
 {
     mba_ceilings     rates;
     double           floor_s = 0;
@@ -103,7 +82,7 @@ static double floor_of(const train_cli *c, const mba_session *s)
     return floor_s;
 }
 
-/* A network that learns other classes than those of --init begins them with a new head. Errors are told where the
+/* A network with other classes than the checkpoint of --init starts with a new head. Errors are reported when the
  * checkpoint is loaded. */
 static void tell_new_head(const char *init, const mba_model *m)
 {
@@ -114,29 +93,29 @@ static void tell_new_head(const char *init, const mba_model *m)
         || mba_checkpoint_config(&from, &format, path) != MBA_OK || from.task != MBA_TASK_IMAGES
         || mba_model_complete(&from) != MBA_OK || from.vision.classes == m->vision.classes)
         return;
-    mba_say(stderr, "the head starts anew: it has %lld classes, that of '%s' has %lld\n", (long long)m->vision.classes,
-            path, (long long)from.vision.classes);
+    mba_say(stderr, "the head is initialised again: it has %lld classes, the head of '%s' has %lld\n",
+            (long long)m->vision.classes, path, (long long)from.vision.classes);
 }
 
 static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
 {
-    train_cli *c = ctx;
-    c->bar = mba_progress_start("training", c->o.schedule.steps);
-    if (c->quiet) c->bar.terminal = false;
-    c->floor_s = c->bar.terminal ? floor_of(c, s) : 0; // nobody else sees it
-    c->loss_unit = mba_task_loss_unit(s->model.task);
-    c->last.unit = mba_task_unit(s->model.task);
-    if (c->quiet) return;
-    fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", c->model.name ? c->model.name : "checkpoint",
+    train_run *t = ctx;
+    t->bar = mba_progress_start("training", t->c.o.schedule.steps);
+    if (t->c.quiet) t->bar.terminal = false;
+    t->floor_s = t->bar.terminal ? floor_of(&t->c, s) : 0; // only the progress bar shows it
+    t->loss_unit = mba_task_loss_unit(s->model.task);
+    t->last.unit = mba_task_unit(s->model.task);
+    if (t->c.quiet) return;
+    fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", t->c.model.name ? t->c.model.name : "checkpoint",
             (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,
-            (long long)(c->o.micros > 0 ? c->o.micros : 1), mba_cpu_threads());
+            (long long)(t->c.o.micros > 0 ? t->c.o.micros : 1), mba_cpu_threads());
     mba_say(stderr, "data: %s\n", mba_feed_words(data).text);
-    tell_new_head(c->o.init, &s->model);
-    if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
+    tell_new_head(t->c.o.init, &s->model);
+    if (!t->c.o.out) fputs("this run stores nothing: --out DIR stores its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
     const mba_size_unit u = mba_size_unit_of(mba_program_bytes(s->program));
     if (judge)
-        fprintf(stderr, "%-22s %12s %12.3f   beside it: parameters and forward pass of the model that is judged\n",
+        fprintf(stderr, "%-22s %12s %12.3f   in addition: parameters and forward pass of the validation session\n",
                 "validation", "", (double)mba_program_bytes(judge->program) / u.bytes);
 }
 
@@ -148,32 +127,35 @@ static void print_judgement(FILE *f, const mba_validation_result *j, const char 
 
 static void report(void *ctx, const mba_train_report *r)
 {
-    train_cli                  *c = ctx;
+    train_run                  *t = ctx;
     char                        note[160];
-    const mba_validation_result before = c->last.valid;
+    const mba_validation_result before = t->last.valid;
     if (!r->units) {
-        c->last.step = r->step;
+        t->last.step = r->step;
         return;
     }
     const int n = snprintf(note, sizeof note, "loss %.4f  %.0f %s/s", r->loss, r->units_per_s, r->unit);
-    if (c->floor_s > 0) snprintf(note + n, sizeof note - (size_t)n, "  %.0f %% of floor", 100 * c->floor_s / r->step_s);
-    mba_progress_show(&c->bar, r->step, note);
-    c->last = *r;
-    if (!r->valid.units) c->last.valid = before;
-    if (c->quiet) return;
-    if (r->left_out > c->left_out) {
-        c->left_out = r->left_out;
-        mba_progress_end(&c->bar);
-        mba_say(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
-                r->story ? r->story : "");
+    if (t->floor_s > 0) snprintf(note + n, sizeof note - (size_t)n, "  %.0f %% of floor", 100 * t->floor_s / r->step_s);
+    mba_progress_show(&t->bar, r->step, note);
+    t->last = *r;
+    if (!r->valid.units) t->last.valid = before;
+    if (t->c.quiet) return;
+    if (r->left_out > t->left_out) {
+        t->left_out = r->left_out;
+        mba_progress_end(&t->bar);
+        mba_say(stderr, "step %lld: %lld items skipped so far; the last: %s\n", (long long)r->step,
+                (long long)r->left_out, r->story ? r->story : "");
     }
     if (r->skipped || r->valid.units) {
-        mba_progress_end(&c->bar);
+        mba_progress_end(&t->bar);
         if (r->skipped) fprintf(stderr, "step %lld skipped: %s\n", (long long)r->step, r->note);
         if (r->valid.units) {
             fprintf(stderr, "step %lld  loss %.4f  ", (long long)r->step, r->loss);
-            print_judgement(stderr, &r->valid, c->loss_unit);
-            fprintf(stderr, "%s\n", !r->best ? "" : c->o.out ? ", the best so far: kept as best" : ", the best so far");
+            print_judgement(stderr, &r->valid, t->loss_unit);
+            fprintf(stderr, "%s\n",
+                    !r->best     ? ""
+                    : t->c.o.out ? ", the best so far: saved as best"
+                                 : ", the best so far");
         }
     } else if (!mba_on_terminal() && (r->step % 100 == 0 || r->step == r->steps)) {
         fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
@@ -181,18 +163,18 @@ static void report(void *ctx, const mba_train_report *r)
     }
 }
 
-/* A sample that cannot be made is no reason to end a run; it is told once. */
+/* A sample that fails does not end the run. The failure is reported once. */
 static void saved(void *ctx, const char *checkpoint, int64_t step)
 {
-    train_cli *c = ctx;
-    if (!c->sample || interrupted) return;
-    mba_progress_end(&c->bar);
-    if (mba_sample_keep(c->o.out, checkpoint, step, c->sample, c->o.seed) == MBA_OK) return;
+    train_run *t = ctx;
+    if (!t->c.sample || interrupted) return;
+    mba_progress_end(&t->bar);
+    if (mba_sample_keep(t->c.o.out, checkpoint, step, t->c.sample, t->c.o.seed) == MBA_OK) return;
     mba_say(stderr, "step %lld: no sample: %s\n", (long long)step, mba_message());
-    c->sample = NULL;
+    t->c.sample = NULL;
 }
 
-/* The most memory this process had resident. */
+/* The peak resident memory of this process. */
 static json_int_t peak_bytes(void)
 {
     struct rusage use;
@@ -225,22 +207,22 @@ static mba_status print_json(const mba_train_report *r)
     return st;
 }
 
-static void print_result(const train_cli *c)
+static void print_result(const train_run *t)
 {
-    const mba_train_report *r = &c->last;
+    const mba_train_report *r = &t->last;
     if (!r->units) {
-        printf("no step left to take: the checkpoint has %lld, --steps asks for %lld\n", (long long)r->step,
-               (long long)c->o.schedule.steps);
+        printf("no step is left: the checkpoint has %lld, --steps asks for %lld\n", (long long)r->step,
+               (long long)t->c.o.schedule.steps);
         return;
     }
     printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit,
-           r->run_s, (double)r->units / r->run_s, r->unit, r->loss, c->loss_unit);
+           r->run_s, (double)r->units / r->run_s, r->unit, r->loss, t->loss_unit);
     if (r->valid.units) {
         fputs(", ", stdout);
-        print_judgement(stdout, &r->valid, c->loss_unit);
+        print_judgement(stdout, &r->valid, t->loss_unit);
     }
-    if (r->left_out) printf("; %lld damaged or empty items left out", (long long)r->left_out);
-    printf("%s\n", !interrupted ? "" : c->o.out ? "; interrupted, saved" : "; interrupted, not saved: no --out");
+    if (r->left_out) printf("; %lld damaged or empty items skipped", (long long)r->left_out);
+    printf("%s\n", !interrupted ? "" : t->c.o.out ? "; interrupted, saved" : "; interrupted, not saved: no --out");
 }
 
 static mba_status show_encoding(void *ctx, int64_t done, int64_t all, int64_t tokens)
@@ -248,16 +230,16 @@ static mba_status show_encoding(void *ctx, int64_t done, int64_t all, int64_t to
     mba_progress *p = ctx;
     char          note[64];
     if (interrupted)
-        return mba_fail(MBA_E_IO, "interrupted while the text was prepared; nothing was kept\n"
-                                  "fix: the same command again");
+        return mba_fail(MBA_E_IO, "interrupted while the text was prepared; nothing was stored\n"
+                                  "fix: run the same command again");
     p->total = all;
     snprintf(note, sizeof note, "%.1f M tokens", (double)tokens / 1e6);
     if (p->terminal) mba_progress_show(p, done, note);
     return MBA_OK;
 }
 
-/* Text is prepared on the way, into the folder of the run. */
-static mba_status prepare_text(train_cli *c, mba_text_data *d)
+/* Encodes text into token files in the folder of the run. */
+static mba_status prepare_text(mba__train_cli *c, mba_text_data *d)
 {
     char         folder[4096], from[4096];
     const char  *checkpoint = c->o.resume ? c->o.resume : c->o.init;
@@ -268,7 +250,7 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     MBA_TRY(mba_model_complete(&m));
     if (checkpoint) MBA_TRY(mba_checkpoint_find(from, sizeof from, checkpoint));
     if (c->o.out && snprintf(folder, sizeof folder, "%s/tokens", c->o.out) >= (int)sizeof folder)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", c->o.out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", c->o.out);
     const mba_status st = mba_text_data_open(d, &(mba_text_data_options){ .data = c->o.feed.data,
                                                                           .tokenizer = c->o.feed.tokenizer,
                                                                           .field = c->field,
@@ -284,474 +266,45 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     return MBA_OK;
 }
 
-/* The run has the folder to itself from here on, or from the moment it looked for a checkpoint there. */
-static mba_status lock_run(train_cli *c, const char *folder)
-{
-    if (!c->lock && !c->dry_run) MBA_TRY(mba_lock_folder(&c->lock, folder));
-    c->o.lock = c->lock;
-    return MBA_OK;
-}
-
 static void restored(void *ctx)
 {
-    train_cli *c = ctx;
-    mba_lock_release(c->read);
-    c->read = NULL;
+    train_run *t = ctx;
+    mba_lock_release(t->c.read);
+    t->c.read = NULL;
 }
 
-static mba_status run_training(train_cli *c)
+static mba_status run_training(train_run *t)
 {
     mba_text_data text = { 0 };
-    if (c->o.out) MBA_TRY(lock_run(c, c->o.out));
-    if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_require_empty(c->o.out));
+    if (t->c.o.out) MBA_TRY(mba__train_lock(&t->c, t->c.o.out));
+    if (t->c.o.out && !t->c.o.resume) MBA_TRY(mba_checkpoint_require_empty(t->c.o.out));
     mba_interrupts(on_signal);
-    signal(SIGPIPE, SIG_IGN); // that nobody listens any more is no reason to lose a run
-    c->o.stop = &interrupted;
-    c->o.planned = planned;
-    c->o.report = report;
-    c->o.restored = restored;
-    c->o.saved = saved;
-    if (c->sample && !c->o.resume) mba_samples_forget(c->o.out);
-    c->o.ctx = c;
-    c->last = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
-    c->loss_unit = "";
-    mba_status st = prepare_text(c, &text);
-    if (st == MBA_OK) st = mba_train(&c->o);
+    signal(SIGPIPE, SIG_IGN); // a closed pipe must not end the run
+    t->c.o.stop = &interrupted;
+    t->c.o.planned = planned;
+    t->c.o.report = report;
+    t->c.o.restored = restored;
+    t->c.o.saved = saved;
+    if (t->c.sample && !t->c.o.resume) mba_samples_forget(t->c.o.out);
+    t->c.o.ctx = t;
+    t->last = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
+    t->loss_unit = "";
+    mba_status st = prepare_text(&t->c, &text);
+    if (st == MBA_OK) st = mba_train(&t->c.o);
     mba_text_data_close(&text);
-    mba_progress_end(&c->bar);
-    if (st == MBA_OK && c->json) st = print_json(&c->last);
-    else if (st == MBA_OK) print_result(c);
+    mba_progress_end(&t->bar);
+    if (st == MBA_OK && t->c.json) st = print_json(&t->last);
+    else if (st == MBA_OK) print_result(t);
     return st;
-}
-
-/* ---- going on with a run ---- */
-
-/* The newest sound checkpoint of a run, into c->from; damaged ones that are newer are told of, also with --quiet. */
-static mba_status choose_sound(train_cli *c, const char *run)
-{
-    char broken[2048];
-    MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, run));
-    for (char *line = broken, *end; (end = strchr(line, '\n')); line = end + 1)
-        mba_say(stderr, "a damaged checkpoint is left out, and kept as step-*.broken: %.*s\n", (int)(end - line), line);
-    if (*broken && *c->from) mba_say(stderr, "the run goes on from '%s'\n", c->from);
-    return MBA_OK;
-}
-
-/* --resume with a checkpoint takes it or fails; with a run, its newest one that is sound. --resume auto, for scripts
- * that are started again and again: the run of --out goes on where it has one, and begins where it has none. */
-static mba_status choose_newest(train_cli *c)
-{
-    const bool either = !strcmp(c->o.resume, "auto");
-    if (either && !c->o.out)
-        return mba_fail(MBA_E_ARG,
-                        "--resume auto without --out\nwhy: it goes on with the run of --out, or begins it\nfix: --out "
-                        "DIR");
-    if (!either) MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
-    if (!either && c->dry_run) return MBA_OK; // which renames nothing
-    if (!either && !strcmp(c->from, c->o.resume)) return mba_checkpoint_verify(c->from, true);
-    MBA_TRY(choose_sound(c, either ? c->o.out : c->o.resume));
-    if (!either && !*c->from)
-        return mba_fail(MBA_E_FORMAT,
-                        "no checkpoint of '%s' is sound\nwhy: their files are damaged, as said above\nfix: a copy of "
-                        "the run, or begin it again with another --out",
-                        c->o.resume);
-    if (either) c->o.resume = *c->from ? c->o.out : NULL;
-    return MBA_OK;
-}
-
-static bool same_folder(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* Before the newest checkpoint is chosen: a run that goes on in the folder writes newer ones, and removes older ones
- * that another would still read. A folder that is not there has none, and one without a checkpoint is left alone. */
-static mba_status lock_resumed(train_cli *c)
-{
-    const bool automatic = !strcmp(c->o.resume, "auto");
-    if (!automatic) {
-        MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
-        MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
-    }
-    const char *folder = c->o.out ? c->o.out : c->folder;
-    if (mba_is_folder(folder)) MBA_TRY(lock_run(c, folder));
-    const bool others = !automatic && !c->dry_run && *c->folder && !same_folder(folder, c->folder);
-    return others ? mba_lock_shared(&c->read, c->folder) : MBA_OK;
-}
-
-static bool is_changed(const train_cli *c, const char *name)
-{
-    size_t        i;
-    const json_t *line;
-    const size_t  n = strlen(name);
-    json_array_foreach(c->changes, i, line) if (!strncmp(json_string_value(line), name, n)
-                                                && json_string_value(line)[n] == ' ') return true;
-    return false;
-}
-
-static void tell_changes(const train_cli *c)
-{
-    size_t        i;
-    const json_t *line;
-    json_array_foreach(c->changes, i, line) mba_say(stderr, "changed: %s\n", json_string_value(line));
-}
-
-/* Another machine, MBA_ISA, MBA_GEMM or OPENBLAS_CORETYPE: the run goes on, to other bits than where it began. */
-static mba_status note_kernels(train_cli *c)
-{
-    char                    was[256], line[512];
-    const mba_kernels_words is = mba_cpu_kernels();
-    MBA_TRY(mba_checkpoint_kernels(was, sizeof was, c->from));
-    if ((c->model.device && strcmp(c->model.device, "cpu")) || !*was || !strcmp(was, is.text)) return MBA_OK;
-    snprintf(line, sizeof line, "CPU kernels %s -> %s", was, is.text);
-    return !json_array_append_new(c->changes, json_string(line))
-               ? MBA_OK
-               : mba_fail(MBA_E_NOMEM, "no memory for what has changed");
-}
-
-/* What is not given is as it was: as the run was last started where its folder is named, as the checkpoint says where
- * that is. The run goes on in its own folder. */
-static mba_status advance_pointer(train_cli *c, const mba_usage *u, int argc, char **argv)
-{
-    if (c->o.resume && c->o.init && strcmp(c->o.resume, "auto"))
-        return mba_fail(MBA_E_ARG,
-                        "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
-                        "of them, or --resume auto, which does either");
-    if (c->o.resume) MBA_TRY(lock_resumed(c));
-    if (c->o.resume) MBA_TRY(choose_newest(c));
-    if (!c->o.resume) return MBA_OK;
-    c->o.init = NULL; // the run has begun
-    MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
-    MBA_TRY(mba_checkpoint_options(&c->saved, c->from));
-    if (!c->saved) {
-        if (!c->quiet)
-            mba_say(stderr, "'%s' does not hold the options of its run: what is not given has its default\n", c->from);
-        return MBA_OK;
-    }
-    if (!strcmp(c->folder, c->o.resume)) MBA_TRY(mba_run_options_load(&c->kept, c->folder));
-    if (!c->kept) c->kept = json_incref(c->saved);
-    MBA_TRY(mba_kept_options_resume(u, argc, argv, c->kept, c->saved, c->changes));
-    MBA_TRY(note_kernels(c));
-    c->o.other_data = is_changed(c, "--data") || is_changed(c, "--validation");
-    if (!c->o.out && *c->folder) c->o.out = c->folder;
-    if (!c->quiet) tell_changes(c);
-    return MBA_OK;
-}
-
-/* ---- what was chosen ---- */
-
-/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
-static mba_status choose_model(train_cli *c)
-{
-    char              path[PATH_ROOM];
-    mba_hf_format     format;
-    mba_model_options mo = c->model;
-    if (c->kept) mo.name = mo.set = NULL; // both are in the checkpoint's config.json
-    if (c->o.resume || c->o.init) {
-        MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
-        if (!c->o.resume) MBA_TRY(mba_checkpoint_verify(path, false));
-        if (!c->quiet) MBA_TRY(mba_notes_print(path));
-    }
-    if ((c->o.resume || c->o.init) && !mo.name) {
-        MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
-        if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0; // every token is trained
-    } else if (!mo.name) {
-        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, --init or "
-                                   "--resume DIR");
-    }
-    MBA_TRY(mba_model_options_apply(&mo, &c->o.session));
-    if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
-    else if (c->documents || c->o.carry)
-        return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
-                                   "them out, or --model with a model of text");
-    const mba_feed_options *f = &c->o.feed;
-    if (c->o.session.model.task != MBA_TASK_IMAGES
-        && (f->smoothing >= 0 || f->mixup >= 0 || f->cutmix >= 0 || f->workers))
-        return mba_fail(MBA_E_ARG, "--smoothing, --mixup, --cutmix and --workers are for images\nfix: leave them out");
-    if (c->o.session.model.task != MBA_TASK_TEXT && (f->tokenizer || c->field))
-        return mba_fail(MBA_E_ARG, "--tokenizer and --field are for text\nfix: leave them out");
-    if (c->o.session.model.task != MBA_TASK_GRAPHS && f->made)
-        return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
-    if (c->end_of_text >= 0 && !c->documents)
-        return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
-    if (c->sample && (!c->o.out || c->o.session.model.task != MBA_TASK_TEXT))
-        return mba_fail(MBA_E_ARG, "--sample %s\nfix: %s",
-                        c->o.out ? "with a model that writes no text"
-                                 : "without --out\nwhy: nothing "
-                                   "is kept then",
-                        c->o.out ? "leave it out" : "--out DIR");
-    if (c->o.save_every && !c->o.out)
-        return mba_fail(MBA_E_ARG, "--save-every without --out\nwhy: nothing is saved then\nfix: --out DIR");
-    c->o.feed.end_of_text = c->end_of_text + 1;
-    return MBA_OK;
-}
-
-/* Without a GPU the plan for one can still be asked for. */
-static mba_status no_gpu(const train_cli *c, mba_status st)
-{
-    const mba_device *d;
-    if (st == MBA_OK || !c->dry_run || !c->model.device || strncmp(c->model.device, "cuda", 4)
-        || mba_device_cuda(&d, 0) == MBA_OK)
-        return st;
-    return mba_fail(
-        MBA_E_DEVICE,
-        "--device %s: there is no GPU that can be used here\nfix: --machine h100 instead of --device plans for "
-        "one that is not here (a100, b200, h100, h200, mi300x, v100, or a file)",
-        c->model.device);
-}
-
-/* A machine that need not be here takes the place of --device; its GPU computes in bf16 unless --precision says
- * fp32. */
-static mba_status choose_machine(train_cli *c)
-{
-    const char *precision = c->model.precision;
-    if (!c->machine) return no_gpu(c, choose_model(c));
-    if (!c->dry_run)
-        return mba_fail(
-            MBA_E_ARG,
-            "--machine without --dry-run\nwhy: training runs on the machine that is here\nfix: --dry-run, or "
-            "leave it out");
-    if (c->model.device && !strcmp(c->model.device, "cpu") && !c->kept)
-        return mba_fail(MBA_E_ARG, "--machine %s and --device cpu\nwhy: machines are GPUs\nfix: one of them",
-                        c->machine);
-    if (precision && strcmp(precision, "fp32") && strcmp(precision, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", precision);
-    c->model.device = c->model.precision = NULL;
-    MBA_TRY(choose_model(c));
-    c->o.session.compute = precision && !strcmp(precision, "fp32") ? MBA_F32 : MBA_BF16;
-    return MBA_OK;
-}
-
-static mba_status choose_schedule(train_cli *c)
-{
-    int kind = 0;
-    while (c->schedule && kind < MBA_SCHEDULES && strcmp(c->schedule, mba_schedule_name((mba_schedule_kind)kind)))
-        kind++;
-    if (kind == MBA_SCHEDULES)
-        return mba_fail(MBA_E_ARG, "--schedule %s\nfix: cosine, constant, wsd or wsd-sqrt",
-                        mba_quote(c->schedule).text);
-    const bool cools = kind == MBA_LR_WSD || kind == MBA_LR_WSD_SQRT;
-    if (c->cooldown >= 0 && !cools && !c->kept)
-        return mba_fail(
-            MBA_E_ARG,
-            "--cooldown without --schedule wsd\nwhy: a %s schedule has none\nfix: leave it out, or --schedule wsd",
-            mba_schedule_name((mba_schedule_kind)kind));
-    if (c->lr_min > c->lr)
-        return mba_fail(MBA_E_ARG,
-                        "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them",
-                        c->lr_min, c->lr);
-    if (c->lr_min < 0) c->lr_min = fmin(1e-5, c->lr);
-    c->schedule = mba_schedule_name((mba_schedule_kind)kind);
-    c->o.schedule = (mba_schedule){ .lr = c->lr,
-                                    .lr_min = c->lr_min,
-                                    .warmup = c->warmup < 0 ? c->steps / 50 : c->warmup,
-                                    .steps = c->steps,
-                                    .kind = (mba_schedule_kind)kind,
-                                    .cooldown = c->cooldown < 0 ? 0.2 : c->cooldown };
-    c->cooldown = cools ? c->o.schedule.cooldown : -1;
-    return MBA_OK;
-}
-
-/* Numbers that were not given are those the papers of the task and optimizer train with; of graphs they differ from
- * data set to data set (docs/commands.md), and here they are those of images. */
-static mba_status choose_optimizer(train_cli *c)
-{
-    const mba_adamw_options a = mba_adamw_defaults();
-    const mba_lamb_options  l = mba_lamb_defaults();
-    const bool lamb = c->optimizer && !strcmp(c->optimizer, "lamb"), text = c->o.session.model.task == MBA_TASK_TEXT;
-    if (c->optimizer && !lamb && strcmp(c->optimizer, "adamw"))
-        return mba_fail(MBA_E_ARG, "--optimizer %s\nfix: adamw or lamb", c->optimizer);
-    c->o.session.optimizer = lamb ? MBA_LAMB : MBA_ADAMW;
-    c->o.session.adamw = (mba_adamw_options){ .beta1 = c->beta1 >= 0 ? c->beta1 : a.beta1,
-                                              .beta2 = c->beta2 >= 0 ? c->beta2
-                                                       : text        ? a.beta2
-                                                                     : l.beta2,
-                                              .eps = a.eps,
-                                              .decay = c->decay >= 0 ? c->decay
-                                                       : text        ? a.decay
-                                                                     : l.decay,
-                                              .clip = c->clip >= 0 ? c->clip
-                                                      : lamb       ? l.clip
-                                                                   : a.clip };
-    return MBA_OK;
-}
-
-/* Keeps what was chosen for the run with it: where an option was not given, what stands in for it. A side of images
- * that is left open follows from the data, again where the run is resumed. */
-static mba_status keep_options(train_cli *c)
-{
-    mba_model        m = c->o.session.model;
-    mba_batch_shape *shape = &c->model.shape;
-    MBA_TRY(mba_model_complete(&m));
-    if (m.task == MBA_TASK_TEXT) shape->batch = m.lm.batch, shape->length = m.lm.length;
-    if (m.task == MBA_TASK_IMAGES) shape->batch = m.vision.batch;
-    if (m.task == MBA_TASK_GRAPHS)
-        shape->graphs = m.graph.graphs, shape->nodes = m.graph.nodes, shape->edges = m.graph.edges;
-    if (!c->model.device) c->model.device = "cpu";
-    if (!c->model.recompute) c->model.recompute = "auto";
-    c->model.precision = c->o.session.compute == MBA_BF16 ? "bf16" : "fp32";
-    c->optimizer = c->o.session.optimizer == MBA_LAMB ? "lamb" : "adamw";
-    c->decay = c->o.session.adamw.decay;
-    c->beta1 = c->o.session.adamw.beta1;
-    c->beta2 = c->o.session.adamw.beta2;
-    c->clip = c->o.session.adamw.clip;
-    c->warmup = c->o.schedule.warmup;
-    MBA_TRY(mba_kept_options_write(&c->options, c->table, c->kept));
-    c->o.options = c->options;
-    c->o.changes = c->changes;
-    return MBA_OK;
-}
-
-static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
-{
-    const mba_option options[] = {
-        MBA_MODEL_OPTIONS(&c->model),
-        { "--data", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->o.feed.data, "PATH",
-          "text, token files, images or graphs (docs/commands.md) [random SYNTHETIC data]", 0, 0 },
-        { "--tokenizer", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.feed.tokenizer, "PATH",
-          "text: tokenizer.json, or bytes; stored with the model [that of the checkpoint, or bytes]", 0, 0 },
-        { "--field", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->field, "NAME", "JSON lines as --data: key of the text [text]",
-          0, 0 },
-        { "--validation", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.feed.validation, "PART",
-          "hold out this fraction if the data has no validation part", 0, 0.9 },
-        { "--steps", MBA_OPT_INT | MBA_RUN_CHANGES, &c->steps, "N", "number of updates [100]", 1, 1e12 },
-        { "--micros", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.micros, "N", "micro-batches accumulated per update [1]", 1,
-          32768 },
-        { "--lr", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr, "X", "peak learning rate [1e-3]", 0, 100 },
-        { "--lr-min", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min, "X",
-          "final learning rate of a decaying schedule [1e-5]", 0, 100 },
-        { "--warmup", MBA_OPT_INT | MBA_RUN_CHANGES, &c->warmup, "N", "linear warm-up steps [2 % of --steps]", 0,
-          1e12 },
-        { "--schedule", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->schedule, "NAME",
-          "shape of the learning rate after the warm-up: cosine, constant, wsd (constant, then linear decay) or "
-          "wsd-sqrt (decay as 1 - sqrt) [cosine]",
-          0, 0 },
-        { "--cooldown", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "PART",
-          "wsd: fraction of the steps, at the end, over which the rate decays [0.2]", 0, 1 },
-        { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer, "NAME", "adamw or lamb [adamw]", 0, 0 },
-        { "--decay", MBA_OPT_REAL | MBA_RUN_FIXED, &c->decay, "X",
-          "weight decay [text 0.1, others 0.05], of matrices but not of the text embedding; graphs: of all parameters",
-          0, 100 },
-        { "--beta1", MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta1, "X", "first-moment decay [0.9]", 0, 1 },
-        { "--beta2", MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta2, "X", "second-moment decay [text 0.95, others 0.999]", 0,
-          1 },
-        { "--clip", MBA_OPT_REAL | MBA_RUN_FIXED, &c->clip, "X", "clip the global gradient norm; 0 = off [1; LAMB 5]",
-          0, 1e9 },
-        { "--ema", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.session.ema, "X",
-          "also keep an exponential moving average of the weights, e.g. 0.9998, and validate with it [off]", 0,
-          0.9999999 },
-        { "--smoothing", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.smoothing, "X",
-          "images: label smoothing [recipe of the data]", 0, 1 },
-        { "--mixup", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.mixup, "X",
-          "images: mixup alpha; 0 = off [recipe of the data]", 0, 100 },
-        { "--cutmix", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.cutmix, "X",
-          "images: cutmix alpha; 0 = off [recipe of the data]", 0, 100 },
-        { "--made", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.feed.made, "N",
-          "graphs: size of the synthetic data set [5 batches]", 20, 1e9 },
-        { "--workers", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.feed.workers, "N", "images: decoder threads [cores - 1]", 1,
-          256 },
-        { "--guard", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.guard, "X",
-          "skip an update if its gradient norm exceeds X times the running median; 0 = skip only NaN [8]", 0, 1e9 },
-        { "--seed", MBA_OPT_INT | MBA_RUN_FIXED, &c->seed, "N", "seed of weights and data order [1]", 0, 9e15 },
-        { "--in-order", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.feed.in_order, NULL, "do not shuffle", 0, 0 },
-        { "--carry", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.carry, NULL,
-          "text: carry the state over to the next batch (truncated back-propagation through time)", 0, 0 },
-        { "--documents", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->documents, NULL,
-          "text: reset the state and mask attention at document ends", 0, 0 },
-        { "--end-of-text", MBA_OPT_INT | MBA_RUN_FIXED, &c->end_of_text, "ID",
-          "--documents: token that starts a document [from the data]", 0, INT32_MAX },
-        { "--out", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.out, "DIR",
-          "write the options, log.jsonl, checkpoints step-* and the best one here [nothing]", 0, 0 },
-        { "--save-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.save_every, "N",
-          "steps between checkpoints [last step only]", 1, 1e12 },
-        { "--keep", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.keep, "N",
-          "number of checkpoints to keep besides the best; 0 = all [3]", 0, 1e9 },
-        { "--sample", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->sample, "TEXT",
-          "text: continue TEXT at every checkpoint and store the result in samples.jsonl, for `report`", 0, 0 },
-        { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",
-          "steps between validations; the best checkpoint is kept [last step only]", 1, 1e12 },
-        { "--valid-batches", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_batches, "N",
-          "batches per validation; 0 = all [16]", 0, 1e9 },
-        { "--resume", MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume, "DIR",
-          "continue a run with its own options; auto: continue the run in --out if it has a checkpoint, else start it",
-          0, 0 },
-        { "--init", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.init, "DIR",
-          "start from the weights of a checkpoint (ours or Hugging Face); optimizer state and step count start fresh",
-          0, 0 },
-        { "--stop-after", MBA_OPT_INT | MBA_RUN_APART, &c->o.stop_after, "N", "save and exit after N more steps", 1,
-          1e12 },
-        { "--dry-run", MBA_OPT_FLAG | MBA_RUN_APART, &c->dry_run, NULL,
-          "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
-        { "--machine", MBA_OPT_TEXT | MBA_RUN_APART, &c->machine, "NAME",
-          "--dry-run: for a GPU that need not be here (h100, h200, ... or a machine file): say whether it fits, and "
-          "predict the step",
-          0, 0 },
-        { "--json", MBA_OPT_FLAG | MBA_RUN_APART, &c->json, NULL, "print the result as JSON (keys: docs/commands.md)",
-          0, 0 },
-        { "--quiet", MBA_OPT_FLAG | MBA_RUN_APART, &c->quiet, NULL, "print no progress", 0, 0 },
-        { 0 },
-    };
-    _Static_assert(sizeof options <= sizeof c->table, "a larger MBA_OPTIONS_MAX");
-    memcpy(c->table, options, sizeof options);
-    const mba_usage usage = {
-        "train", "--model NAME [options]",
-        "Trains a text, image or graph model on the CPU or on one GPU. Ctrl-C, SIGTERM and a\n"
-        "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
-        "ends at once.",
-        c->table,
-        "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
-        "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run --machine h100\n"
-        "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
-        "--steps 500 --out run\n"
-        "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
-        "--steps 1000 --out run\n"
-        "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
-        "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out "
-        "tuned\n"
-        "mambascope train --resume run\n"
-    };
-    MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
-    return *help ? MBA_OK : advance_pointer(c, &usage, argc, argv);
-}
-
-static mba_status train(train_cli *c)
-{
-    MBA_TRY(choose_schedule(c));
-    c->o.seed = (uint64_t)c->seed;
-    MBA_TRY(choose_machine(c));
-    MBA_TRY(choose_optimizer(c));
-    MBA_TRY(keep_options(c));
-    return c->dry_run ? dry_run(c) : run_training(c);
 }
 
 mba_status mba_command_train(int argc, char **argv)
 {
-    bool       help;
-    train_cli  c = { .lr = 1e-3,
-                     .lr_min = -1,
-                     .cooldown = -1,
-                     .decay = -1,
-                     .beta1 = -1,
-                     .beta2 = -1,
-                     .clip = -1,
-                     .steps = 100,
-                     .warmup = -1,
-                     .seed = 1,
-                     .end_of_text = -1,
-                     .changes = json_array(),
-                     .o = { .micros = 1,
-                            .guard = 8,
-                            .valid_batches = 16,
-                            .keep = 3,
-                            .feed = { .smoothing = -1, .mixup = -1, .cutmix = -1 } } };
-    mba_status st = c.changes ? parse(&c, argc, argv, &help) : mba_fail(MBA_E_NOMEM, "no memory to start a training");
-    if (st == MBA_OK && !help) st = train(&c);
-    json_decref(c.saved);
-    json_decref(c.kept);
-    json_decref(c.options);
-    json_decref(c.changes);
-    mba_lock_release(c.read);
-    mba_lock_release(c.lock);
+    bool       help = false;
+    train_run  t = { 0 };
+    mba_status st = mba__train_parse(&t.c, argc, argv, &help);
+    if (st == MBA_OK && !help) st = mba__train_choose(&t.c);
+    if (st == MBA_OK && !help) st = t.c.dry_run ? dry_run(&t.c) : run_training(&t);
+    mba__train_end(&t.c);
     return st;
 }

@@ -2,7 +2,8 @@
 /* aliases.c -- see aliases.h. */
 #include "core/aliases.h"
 
-#include <stdbool.h>
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct alias {
@@ -30,6 +31,44 @@ const char *mba_alias_kernel(const char *name)
     for (size_t i = 0; name && i < sizeof kernels / sizeof *kernels; i++)
         if (!strcmp(kernels[i].old, name)) return kernels[i].now;
     return name;
+}
+
+/* Where the digits begin that end at `at`; `at`: there are none. */
+static const char *digits_before(const char *at, const char *start)
+{
+    while (at > start && isdigit((unsigned char)at[-1])) at--;
+    return at;
+}
+
+/* Whether the name at `at`, n bytes long, is a whole identifier of the pattern. In a mangled name its length stands
+ * before it, and the types of its arguments follow at once. */
+static bool is_identifier(const char *pattern, const char *at, size_t n, bool *mangled)
+{
+    const char *digits = digits_before(at, pattern);
+    char        length[24];
+    snprintf(length, sizeof length, "%zu", n);
+    *mangled = strlen(length) == (size_t)(at - digits) && !strncmp(digits, length, strlen(length));
+    if (*mangled) return true;
+    const unsigned char before = at > pattern ? (unsigned char)at[-1] : '*', after = (unsigned char)at[n];
+    return !isalnum(before) && before != '_' && !islower(after) && !isdigit(after) && after != '_';
+}
+
+bool mba_alias_pattern(char *out, size_t room, const char *pattern, const char **old, const char **now)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        const size_t n = strlen(kernels[i].old);
+        for (const char *at = pattern; (at = strstr(at, kernels[i].old)); at++) {
+            bool mangled;
+            if (!is_identifier(pattern, at, n, &mangled)) continue;
+            char length[24] = "";
+            if (mangled) snprintf(length, sizeof length, "%zu", strlen(kernels[i].now));
+            *old = kernels[i].old;
+            *now = kernels[i].now;
+            const char *upto = mangled ? digits_before(at, pattern) : at;
+            return snprintf(out, room, "%.*s%s%s%s", (int)(upto - pattern), pattern, length, *now, at + n) < (int)room;
+        }
+    }
+    return false;
 }
 
 /* Is it `op`, or its backward operator? */

@@ -320,141 +320,42 @@ mba_graphnet_graph mba_graphnet_build(mba_graph *g, const mba_graphnet *c)
 
 /* ---- presets ---- */
 
-#define ATOMS \
-    { \
-        119, 5, 12, 12, 10, 6, 6, 2, 2 \
-    } // the OGB features of atoms and bonds
-#define BONDS \
-    { \
-        5, 6, 2 \
-    }
+// clang-format off
+#define ATOMS { 119, 5, 12, 12, 10, 6, 6, 2, 2 } // the OGB features of atoms
+#define BONDS { 5, 6, 2 }                        // and of bonds
 
+/* Per preset: network and positional encoding; features and head; readout, loss and capacities of a batch. */
 static const mba_graphnet presets[] = {
-    { .name = "graphmamba-voc",
-      .layers = 4,
-      .width = 96,
-      .node_reals = 14,
-      .edge_reals = 2,
-      .pe_count = 10,
-      .pe_width = 16,
-      .head_layers = 3,
-      .outputs = 21,
-      .graphs = 32,
-      .nodes = 16000,
-      .edges = 92000,
-      .buckets = 3 },
-    { .name = "graphmamba-coco",
-      .layers = 4,
-      .width = 96,
-      .node_reals = 14,
-      .edge_reals = 2,
-      .pe_count = 10,
-      .pe_width = 16,
-      .head_layers = 3,
-      .outputs = 81,
-      .graphs = 32,
-      .nodes = 16000,
-      .edges = 92000,
-      .buckets = 3 },
-    { .name = "graphmamba-peptides-func",
-      .layers = 4,
-      .width = 96,
-      .node_tables = ATOMS,
-      .edge_tables = BONDS,
-      .pe_count = 10,
-      .pe_width = 16,
-      .head_layers = 1,
-      .outputs = 10,
-      .readout = MBA_READ_MEAN,
-      .loss = MBA_LOSS_BCE,
-      .graphs = 128,
-      .nodes = 24000,
-      .edges = 49000 },
-    { .name = "graphmamba-peptides-struct",
-      .layers = 4,
-      .width = 96,
-      .node_tables = ATOMS,
-      .edge_tables = BONDS,
-      .pe_count = 10,
-      .pe_width = 16,
-      .head_layers = 1,
-      .outputs = 11,
-      .readout = MBA_READ_MEAN,
-      .loss = MBA_LOSS_L1,
-      .graphs = 128,
-      .nodes = 24000,
-      .edges = 49000 },
-    { .name = "graphmamba-mnist",
-      .layers = 3,
-      .width = 52,
-      .node_reals = 3,
-      .edge_reals = 1,
-      .pe_count = 8,
-      .pe_width = 8,
-      .pe_alone = true,
-      .head_layers = 3,
-      .outputs = 10,
-      .readout = MBA_READ_MEAN,
-      .loss = MBA_LOSS_CE,
-      .graphs = 16,
-      .nodes = 1200,
-      .edges = 9600 },
-    { .name = "graphmamba-cifar10",
-      .layers = 3,
-      .width = 52,
-      .node_reals = 5,
-      .edge_reals = 1,
-      .pe_count = 8,
-      .pe_width = 8,
-      .pe_alone = true,
-      .head_layers = 2,
-      .outputs = 10,
-      .readout = MBA_READ_MEAN,
-      .loss = MBA_LOSS_CE,
-      .graphs = 16,
-      .nodes = 2400,
-      .edges = 19200 },
-    { .name = "graphmamba-pattern",
-      .layers = 6,
-      .width = 64,
-      .node_reals = 3,
-      .pe_count = 16,
-      .pe_width = 16,
-      .pe_alone = true,
-      .head_layers = 3,
-      .outputs = 1,
-      .loss = MBA_LOSS_WEIGHTED_BCE,
-      .graphs = 32,
-      .nodes = 6000,
-      .edges = 400000 },
-    { .name = "graphmamba-cluster",
-      .layers = 16,
-      .width = 48,
-      .node_reals = 7,
-      .pe_count = 10,
-      .pe_width = 16,
-      .pe_alone = true,
-      .head_layers = 3,
-      .outputs = 6,
-      .dropout = 0.1,
-      .graphs = 16,
-      .nodes = 3100,
-      .edges = 160000 },
-    { .name = "graphmamba-malnet",
-      .layers = 5,
-      .width = 64,
-      .node_reals = 5,
-      .pre_layers = 1,
-      .head_layers = 3,
-      .outputs = 5,
-      .readout = MBA_READ_MAX,
-      .loss = MBA_LOSS_CE,
-      .graphs = 16,
-      .nodes = 80000,
-      .edges = 165000,
-      .buckets = 3 },
+    { .name = "graphmamba-voc", .layers = 4, .width = 96, .pe_count = 10, .pe_width = 16,
+      .node_reals = 14, .edge_reals = 2, .head_layers = 3, .outputs = 21,
+      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
+    { .name = "graphmamba-coco", .layers = 4, .width = 96, .pe_count = 10, .pe_width = 16,
+      .node_reals = 14, .edge_reals = 2, .head_layers = 3, .outputs = 81,
+      .graphs = 32, .nodes = 16000, .edges = 92000, .buckets = 3 },
+    { .name = "graphmamba-peptides-func", .layers = 4, .width = 96, .pe_count = 10, .pe_width = 16,
+      .node_tables = ATOMS, .edge_tables = BONDS, .head_layers = 1, .outputs = 10,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_BCE, .graphs = 128, .nodes = 24000, .edges = 49000 },
+    { .name = "graphmamba-peptides-struct", .layers = 4, .width = 96, .pe_count = 10, .pe_width = 16,
+      .node_tables = ATOMS, .edge_tables = BONDS, .head_layers = 1, .outputs = 11,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_L1, .graphs = 128, .nodes = 24000, .edges = 49000 },
+    { .name = "graphmamba-mnist", .layers = 3, .width = 52, .pe_count = 8, .pe_width = 8, .pe_alone = true,
+      .node_reals = 3, .edge_reals = 1, .head_layers = 3, .outputs = 10,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 1200, .edges = 9600 },
+    { .name = "graphmamba-cifar10", .layers = 3, .width = 52, .pe_count = 8, .pe_width = 8, .pe_alone = true,
+      .node_reals = 5, .edge_reals = 1, .head_layers = 2, .outputs = 10,
+      .readout = MBA_READ_MEAN, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 2400, .edges = 19200 },
+    { .name = "graphmamba-pattern", .layers = 6, .width = 64, .pe_count = 16, .pe_width = 16, .pe_alone = true,
+      .node_reals = 3, .head_layers = 3, .outputs = 1,
+      .loss = MBA_LOSS_WEIGHTED_BCE, .graphs = 32, .nodes = 6000, .edges = 400000 },
+    { .name = "graphmamba-cluster", .layers = 16, .width = 48, .pe_count = 10, .pe_width = 16, .pe_alone = true,
+      .node_reals = 7, .head_layers = 3, .outputs = 6, .dropout = 0.1,
+      .graphs = 16, .nodes = 3100, .edges = 160000 },
+    { .name = "graphmamba-malnet", .layers = 5, .width = 64, .pre_layers = 1,
+      .node_reals = 5, .head_layers = 3, .outputs = 5,
+      .readout = MBA_READ_MAX, .loss = MBA_LOSS_CE, .graphs = 16, .nodes = 80000, .edges = 165000, .buckets = 3 },
     { .name = NULL },
 };
+// clang-format on
 
 const mba_graphnet *mba_graphnet_preset(const char *name)
 {
@@ -520,11 +421,11 @@ static mba_status check_fields(const mba_graphnet *c)
         const int64_t *v = mba_field_at(c, f);
         for (int i = 0; (f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_LIST) && i < (f->count ? f->count : 1); i++)
             if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
-                return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i],
-                                f->meaning, MBA_FIELD_MOST);
+                return mba_fail(MBA_E_ARG, "%s = %lld is not possible\nwhy: %s\nfix: choose a number from 0 to %d",
+                                f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
     }
     if (!(c->dropout >= 0 && c->dropout < 1))
-        return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
+        return mba_fail(MBA_E_ARG, "dropout must be at least 0 and below 1, not %g", c->dropout);
     return MBA_OK;
 }
 
@@ -543,9 +444,10 @@ static mba_status check_ranges(const mba_graphnet *c)
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
         if (range[i].value < range[i].least || range[i].value > range[i].most)
-            return mba_fail(MBA_E_ARG, "%s = %lld\nfix: between %lld and %lld; mambascope list fields says what it is",
-                            range[i].name, (long long)range[i].value, (long long)range[i].least,
-                            (long long)range[i].most);
+            return mba_fail(
+                MBA_E_ARG,
+                "%s = %lld is not possible\nfix: choose a number from %lld to %lld; mambascope list fields explains it",
+                range[i].name, (long long)range[i].value, (long long)range[i].least, (long long)range[i].most);
     return MBA_OK;
 }
 
@@ -554,10 +456,10 @@ static mba_status check_batch(const mba_graphnet *c)
     const bool large = c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22;
     if (!large && c->nodes >= 1 && c->edges >= 1 && c->graphs >= 1) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: %s\nfix: %s --nodes, "
-                    "--edges, --graphs",
+                    "a batch of at most %lld nodes, %lld edges, %lld graphs is not possible\nwhy: "
+                    "%s\nfix: choose %s --nodes, --edges, --graphs",
                     (long long)c->nodes, (long long)c->edges, (long long)c->graphs,
-                    large ? "their numbers have 31 bits, those of graphs 22" : "each is at least 1",
+                    large ? "counts of nodes and edges have 31 bits, counts of graphs 22" : "each is at least 1",
                     large ? "smaller" : "larger");
 }
 
@@ -568,8 +470,9 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
     if (c->pe_count && c->rw_count)
         return mba_fail(MBA_E_ARG,
-                        "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
-                        "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
+                        "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld) cannot be "
+                        "combined\nwhy: nodes have one of them besides their features\nfix: --set pe_count=0, "
+                        "or --set rw_count=0",
                         (long long)c->pe_count, (long long)c->rw_count);
     if (!(c->pe_count + c->rw_count) || !c->pe_width) // one without the other has no effect
         c->pe_count = c->rw_count = c->pe_width = 0;
@@ -581,10 +484,12 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     MBA_TRY(check_ranges(c));
     MBA_TRY(check_batch(c));
     if (c->train && c->draws > 1)
-        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages\nfix: draws of 1",
-                        (long long)c->draws);
+        return mba_fail(
+            MBA_E_ARG,
+            "training cannot use %lld node orders at once\nwhy: only evaluation averages over them\nfix: --set draws=1",
+            (long long)c->draws);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))
-        return mba_fail(MBA_E_ARG, "nodes without features\n"
-                                   "fix: --set node_reals=.., or node_tables=.. with the rows of each table");
+        return mba_fail(MBA_E_ARG, "nodes have no features\nfix: --set node_reals=.., or node_tables=.. with "
+                                   "the rows of each table");
     return MBA_OK;
 }

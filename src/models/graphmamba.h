@@ -39,19 +39,21 @@ enum {
 };
 
 typedef struct mba_graphnet {
-    const char    *name;
-    mba_dtype      compute;              /* type of activations and matrix products; 0: fp32. Encoders and head
-                                                     have short, odd rows and always use fp32 */
-    int64_t        nodes, edges, graphs; /* capacities */
-    int64_t        layers, width, state, conv;
-    int64_t        node_reals, node_rows; /* real features, or rows of the stacked tables; one of them is 0 */
-    int64_t        node_columns;          /* number of tables */
-    int64_t        edge_reals, edge_rows, edge_columns; /* all 0: one learned vector for all edges */
-    int64_t        node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX]; /* rows of each table; sum: .._rows */
-    int64_t        pe_count, rw_count; /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
-    int64_t        pe_width;           /* channels of their encoding */
-    bool           pe_alone;           /* checkpoints name the encoding, and the linear map of real features,
-                                                     as one encoder, as in four of the released configurations */
+    const char *name;
+    /* The type of activations and matrix products; 0: fp32. Encoders and head have short rows of odd length and always
+     * use fp32. */
+    mba_dtype compute;
+    int64_t   nodes, edges, graphs; /* capacities */
+    int64_t   layers, width, state, conv;
+    int64_t   node_reals, node_rows;               /* real features, or rows of the stacked tables; one of them is 0 */
+    int64_t   node_columns;                        /* number of tables */
+    int64_t   edge_reals, edge_rows, edge_columns; /* all 0: one learned vector for all edges */
+    int64_t   node_tables[MBA_TABLES_MAX], edge_tables[MBA_TABLES_MAX]; /* rows of each table; sum: .._rows */
+    int64_t   pe_count, rw_count; /* LapPE: eigenvectors; or RWSE: steps of a random walk; 0: none */
+    int64_t   pe_width;           /* channels of their encoding */
+    /* Checkpoints name the encoding and the linear map of real features as one encoder, as in four of the released
+     * configurations. */
+    bool           pe_alone;
     int64_t        pre_layers, head_layers, outputs;
     mba_readout    readout;
     mba_graph_loss loss;

@@ -139,7 +139,7 @@ static mba_word power_of_ten(double v)
     mba_word                 w;
     char                     digits[32];
     snprintf(digits, sizeof digits, "%.3g", v);
-    const int length = (int)strcspn(digits, "e"), power = atoi(digits + length + 1);
+    const int length = (int)strcspn(digits, "e"), power = (int)strtol(digits + length + 1, NULL, 10);
     snprintf(w.s, sizeof w.s, "%.*s×10%s%s%s%s", length, digits, power < 0 ? "⁻" : "",
              abs(power) > 99 ? raised[abs(power) / 100] : "", abs(power) > 9 ? raised[abs(power) / 10 % 10] : "",
              raised[abs(power) % 10]);

@@ -158,7 +158,8 @@ static void draw_marks(mba_svg *s, const mba_curves *k, const mba_curve *c, mba_
     int64_t all = 0, seen = 0, most = MARKS_MOST;
     for (int64_t i = 0; i < c->n; i++) all += drawn(k, c, i);
     if (k->curve[k->n - 1].look > 1) most = 2 * MARKS_MOST / (1 + k->curve[k->n - 1].look); // fewer if many curves
-    const int64_t every = (all + most - 1) / most;
+    mba_assert(most > 0);
+    const int64_t every = all > most ? (all + most - 1) / most : 1;
     for (int64_t i = 0; i < c->n; i++) {
         if (!drawn(k, c, i) || (seen++ % every && seen != all)) continue;
         mba_svg_mark(s, mba_look_shape(c->look), mba_at(x, c->x[i]), mba_at(y, c->y[i]), s->narrow ? 3.4 : 4,

@@ -9,6 +9,7 @@
 #include "report/parts.h"
 #include "scope/blocks.h"
 #include "scope/doubts.h"
+#include "study/advice.h"
 #include "study/verify.h"
 
 enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
@@ -52,7 +53,7 @@ static void text_cell(mba_buf *b, const char *text)
 
 static const char *const headings[] = { "kernel",      "run",          "operator", "class",     "work",
                                         "ms per step", "launches",     "µs",       "% of step", "% of floor",
-                                        "floor by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
+                                        "bound by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
@@ -119,8 +120,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</tbody></table></div>");
     if (left_out)
         mba_buf_add(b,
-                    "<p class=\"small\">%d shorter kernels of these runs are not on the page: "
-                    "<code>mambascope show FILE.db kernels --csv</code></p>",
+                    "<p class=\"small\">%d shorter kernels of these runs are not on the page; "
+                    "print them with <code>mambascope show FILE.db kernels --csv</code></p>",
                     left_out);
     return MBA_OK;
 }
@@ -130,11 +131,16 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 /* The records of kernels as one table: keys once, then a row of values per kernel; null: not measured. The same
  * function writes keys and values, so they cannot differ. Stall reasons are indices into one list of names. */
 enum { NAMES_MAX = 64 };
+typedef struct remedy {
+    const char *cause, *remedy;
+} remedy;
 typedef struct records {
     mba_buf *b;
     bool     keys, any; /* keys: write names instead of values; any: a field was written */
     char     stall[NAMES_MAX][48];
     int      nstalls;
+    remedy   remedy[NAMES_MAX];
+    int      nremedies;
 } records;
 
 /* Starts the next field; true if its value is to be written, false for its key. */
@@ -175,7 +181,7 @@ static int number_of_stall(records *r, const mba_stall *s)
         if (!strcmp(r->stall[i], name)) return i;
     mba_assert(r->nstalls <= NAMES_MAX);
     if (r->nstalls == NAMES_MAX) return -1; // a hostile file
-    strcpy(r->stall[r->nstalls], name);
+    snprintf(r->stall[r->nstalls], sizeof name, "%s", name);
     return r->nstalls++;
 }
 
@@ -275,10 +281,10 @@ static const char *agreement(mba_agreement a)
 {
     switch (a) {
     case MBA_AGREES: return "agrees";
-    case MBA_AT_MOST: return "at most, as the data has it";
-    case MBA_LAGS: return "writes lag in L2";
-    case MBA_KEPT: return "reads found in L2";
-    case MBA_AGAIN: return "read again, as planned";
+    case MBA_AT_MOST: return "at most; the data decides";
+    case MBA_LAGS: return "late writes: L2 delays them";
+    case MBA_KEPT: return "L2 hits";
+    case MBA_AGAIN: return "rereads, as planned";
     case MBA_DIFFERS: return "DIFFERS";
     default: return NULL;
     }
@@ -301,6 +307,34 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "life_p95", b ? 1e6 * b->p95_s : NAN);
     field(r, "prologue", b ? 100 * b->prologue : NAN);
     field(r, "epilogue", b ? 100 * b->epilogue : NAN);
+}
+
+static int number_of_remedy(records *r, const mba_advice *tip)
+{
+    for (int i = 0; i < r->nremedies; i++)
+        if (r->remedy[i].remedy == tip->remedy && r->remedy[i].cause == tip->cause) return i;
+    mba_assert(r->nremedies < NAMES_MAX);
+    r->remedy[r->nremedies] = (remedy){ tip->cause, tip->remedy };
+    return r->nremedies++;
+}
+
+/* [index of cause and remedy, evidence, saved of the kernel in %, saved of the step in %], the best first. */
+static void advice_field(records *r, const mba_analysis *a, const mba_kernel_view *k)
+{
+    mba_advice tip[MBA_ADVICE_MAX];
+    if (!begin_field(r, "advice")) return;
+    const int n = mba_advice_of(a, k, tip);
+    mba_buf_put(r->b, "[");
+    for (int i = 0; i < n; i++) {
+        mba_buf_add(r->b, "%s[%d,", i ? "," : "", number_of_remedy(r, &tip[i]));
+        mba_buf_json(r->b, tip[i].evidence);
+        mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, 100 * tip[i].kernel_saved);
+        mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, 100 * tip[i].step_saved);
+        mba_buf_put(r->b, "]");
+    }
+    mba_buf_put(r->b, "]");
 }
 
 static void record(records *r, const mba_stores *all, int run, const mba_kernel_view *k, int id, const proofs *p)
@@ -328,6 +362,7 @@ static void record(records *r, const mba_stores *all, int run, const mba_kernel_
     geometry_fields(r, k->row);
     counted_fields(r, k);
     proof_fields(r, a, k, p);
+    advice_field(r, a, k);
     mba_buf_put(r->b, "]");
 }
 
@@ -363,6 +398,14 @@ mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r)
     for (int i = 0; i < out->nstalls; i++) {
         if (i) mba_buf_put(b, ",");
         mba_buf_json(b, out->stall[i]);
+    }
+    mba_buf_put(b, "],\n\"remedies\":[");
+    for (int i = 0; i < out->nremedies; i++) {
+        mba_buf_put(b, i ? ",[" : "[");
+        mba_buf_json(b, out->remedy[i].cause);
+        mba_buf_put(b, ",");
+        mba_buf_json(b, out->remedy[i].remedy);
+        mba_buf_put(b, "]");
     }
     mba_buf_put(b, "]}");
     free(out);

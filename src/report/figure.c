@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "study/step_limits.h"
+
 #define FIGURE(name) extern const mba_figure mba_figure_##name;
 #include "report/figures.def"
 #undef FIGURE
@@ -15,6 +17,30 @@ const mba_figure *const mba_figures[] = {
 #undef FIGURE
     NULL,
 };
+
+static const struct {
+    const char *old, *now;
+} aliases[] = {
+#define FIGURE(name)
+#define FIGURE_ALIAS(old, now) { old, now },
+#include "report/figures.def"
+#undef FIGURE_ALIAS
+#undef FIGURE
+};
+
+const char *mba_report_figure_now(const char *name)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(aliases[i].old, name)) return aliases[i].now;
+    return name;
+}
+
+const char *mba_figure_old_name(const mba_figure *f)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(aliases[i].now, f->name)) return aliases[i].old;
+    return NULL;
+}
 
 /* ---- runs ---- */
 
@@ -49,12 +75,8 @@ mba_gain mba_most_to_gain(const mba_stores *r)
 {
     mba_gain most = { NULL, NULL, 0 };
     for (int i = 0; i < r->shown; i++) {
-        const mba_analysis *a = r->run[i].a;
-        for (int64_t j = 0; j < a->nkernels; j++) {
-            const mba_kernel_view *k = &a->kernel[j];
-            const double           part = (k->step_s - k->per_step * k->least_s) / a->busy_s;
-            if (part > most.part && k->row->name) most = (mba_gain){ &r->run[i], k, part };
-        }
+        const mba_distance d = mba_farthest_from_floor(r->run[i].a);
+        if (d.part > most.part) most = (mba_gain){ &r->run[i], d.kernel, d.part };
     }
     return most;
 }

@@ -26,7 +26,8 @@ typedef struct mba_figure {
     void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items of all views; NULL: none */
 } mba_figure;
 
-extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL at the end */
+extern const mba_figure *const mba_figures[];         /* in the order of the page, NULL at the end */
+const char *mba_figure_old_name(const mba_figure *f); /* a former name, for links to the page; NULL: none */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
@@ -45,8 +46,6 @@ typedef struct mba_gain {
 } mba_gain;
 const char *mba_floor_words(mba_floor f);          /* as mba_floor_name, for sentences */
 mba_gain    mba_most_to_gain(const mba_stores *r); /* kernel NULL: none has a floor */
-/* tensor FLOPs per vector FLOP of the hardware, by the data sheet if known; NaN */
-double mba_hardware_ratio(const mba_analysis *a);
 /* a stall reason for sentences ("global memory" for "long_scoreboard"); unknown reasons stay as they are */
 const char *mba_stall_words(const char *reason);
 const char *mba_stall_paint(const char *reason);

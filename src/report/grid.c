@@ -78,8 +78,8 @@ static void html_cell(mba_buf *b, const mba_grid_cell *c, bool among_numbers)
 void mba_grid_html(const mba_grid *g, mba_buf *b, const char *caption)
 {
     b->failed |= g->failed;
-    bool number[COLUMNS_MAX];
-    mba_assert(g->ncolumns <= COLUMNS_MAX);
+    bool number[COLUMNS_MAX] = { false };
+    mba_assert(g->ncolumns > 0 && g->ncolumns <= COLUMNS_MAX);
     for (int i = 0; i < g->ncolumns; i++) number[i] = is_number_column(g, i);
     mba_buf_put(b, "<table data-csv=\"");
     for (int i = 0; i < g->ncolumns; i++) mba_buf_add(b, "%s%s", i ? "," : "", g->column[i].key);

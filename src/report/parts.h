@@ -5,13 +5,22 @@
 #define MBA_REPORT_PARTS_H
 
 #include "report/figure.h"
+#include "study/verdict_matrix.h"
 
 /* overview.c: the top line, the title, and (below the five answers) the picture of all runs with the findings. */
 void mba_part_top(mba_buf *b, const mba_stores *r);
 void mba_part_title(mba_buf *b, const mba_stores *r);
+void mba_part_lead(mba_buf *b, const mba_stores *r); /* what was measured */
 void mba_part_overview(mba_canvas *c, const mba_stores *r);
 /* vector-bound share of mixed SSM kernels in percent, by the counting rule that gives most; NaN */
 double mba_percent_vector(const mba_analysis *a);
+
+/* verdicts.c: the claims over all stores. No matrix (*out NULL) where they have fewer than two of its columns. */
+MBA_MUST mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r);
+void                mba_part_verdicts(mba_canvas *c, const mba_matrix *m);
+
+/* first_screen.c: what limits each run, the kernel to fix, the hardware that helps; nothing without GPU counters. */
+void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m);
 
 /* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
 void mba_part_answers(mba_canvas *c, const mba_stores *r);

@@ -3,14 +3,17 @@
  * builds the page. */
 #include "report/report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
 #include "core/nearest.h"
+#include "core/scan.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
+#include "study/verdict_matrix.h"
 
 /* ---- stores ---- */
 
@@ -30,9 +33,12 @@ static void name_layers(mba_run *run)
     static const char word[] = " --layers ";
     const char       *command = mba_run_is_foreign(run->a) ? mba_env_find(run->a, "run.command") : NULL;
     const char       *at = command ? strstr(command, word) : NULL;
-    const int         layers = at ? atoi(at + sizeof word - 1) : 0;
     const size_t      n = strlen(run->label);
-    if (layers > 0) snprintf(run->label + n, sizeof run->label - n, ", %d layers", layers);
+    int64_t           layers;
+    if (!at) return;
+    at += sizeof word - 1;
+    if (mba_scan_int(&at, &layers) && layers > 0)
+        snprintf(run->label + n, sizeof run->label - n, ", %" PRId64 " layers", layers);
 }
 
 /* Labels a run by its workload, else by its file; by both if another run has the same workload. Runs that are shown
@@ -87,7 +93,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
     mba_status st = MBA_OK;
     *r = (mba_stores){ .n = 0 };
     if (n < 1 || n > MBA_RUNS_MAX)
-        return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
+        return mba_fail(MBA_E_ARG, "a report of %d stores is not possible\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         mba_run *run = &r->run[r->n++];
         run->l2_bytes_s = run->l1_bytes_s = NAN;
@@ -124,6 +130,7 @@ const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[
 
 static mba_status figure_named(const mba_figure **out, const char *name)
 {
+    name = mba_report_figure_now(name);
     for (int i = 0; mba_figures[i]; i++)
         if (!strcmp(mba_figures[i]->name, name)) {
             *out = mba_figures[i];
@@ -131,7 +138,7 @@ static mba_status figure_named(const mba_figure **out, const char *name)
         }
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (int i = 0; mba_figures[i]; i++) mba_nearest_try(&near, mba_figures[i]->name, mba_figures[i]->eyebrow);
-    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: %smambascope report --list names them", name,
+    return mba_fail(MBA_E_ARG, "there is no figure '%s'\nfix: %smambascope report --list names them", name,
                     mba_did_you_mean(&near).text);
 }
 
@@ -179,8 +186,8 @@ mba_status mba_view_named(int *out, const char *figure, const char *const *views
         snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", views[v]);
     }
     return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", figure, name,
-                    *all ? "one of "
-                         : "it has one view: "
+                    *all ? "choose one of "
+                         : "it has one view; "
                            "leave --view out",
                     all);
 }
@@ -207,9 +214,9 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     MBA_TRY(mba_view_named(&which, f->name, f->views, view));
     const int run = f->across ? -1 : 0;
-    if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
+    if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: use --csv instead of --svg", figure);
     if (!f->has(r, run))
-        return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+        return mba_fail(MBA_E_ARG, "these stores have no data for '%s'\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
     if (st == MBA_OK) mba_drawing_alone(out, &c, false);
     mba_canvas_free(&c);
@@ -235,7 +242,7 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         any = true;
     }
     return any ? mba_buf_status(out, figure)
-               : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+               : mba_fail(MBA_E_ARG, "these stores have no data for '%s'\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */
@@ -275,7 +282,7 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     number(b, "kernel_ms", 1e3 * a->busy_s);
     number(b, "idle_ms", 1e3 * a->idle_s);
     number(b, "launches", mba_launches_of(a));
-    number(b, "gemm_percent", 100 * mba_kind_s(a, MBA_GEMM) / a->busy_s);
+    number(b, "gemm_percent", 100 * mba_products_s(a) / a->busy_s);
     number(b, "ssm_percent", 100 * mba_kind_s(a, MBA_SSM) / a->busy_s);
     number(b, "percent_of_floor", mba_percent_of_least(a, MBA_ALL_KERNELS));
     number(b, "ssm_bandwidth_gb_s", mba_bandwidth_of(a, MBA_SSM_KERNELS).mean / 1e9);
@@ -300,6 +307,27 @@ static void summary_of(mba_buf *b, const mba_analysis *a)
     mba_buf_put(b, "]}");
 }
 
+/* The claims over all runs: verdict, and why. */
+static void summary_of_claims(mba_buf *b, const mba_stores *r)
+{
+    mba_analysis *a[1 + MBA_BESIDE_MAX];
+    mba_matrix   *m;
+    int           n = 0;
+    for (int i = 0; i < r->n && n < 1 + MBA_BESIDE_MAX; i++) a[n++] = r->run[i].a;
+    const mba_status st = n ? mba_matrix_create(&m, a, n) : MBA_OK;
+    mba_buf_fail(b, st);
+    if (st != MBA_OK || !n) return;
+    mba_buf_put(b, ",\n \"claims\": [");
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        mba_buf_add(b, "%s{\"id\": \"F%d\", \"verdict\": \"%s\", \"measured\": ", i ? ",\n  " : "\n  ", i + 1,
+                    mba_verdict_name(m->suite[i]));
+        mba_buf_json(b, m->sentence[i]);
+        mba_buf_put(b, "}");
+    }
+    mba_buf_put(b, "]");
+    mba_matrix_destroy(m);
+}
+
 mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
 {
     mba_buf_put(out, "{\"runs\": [");
@@ -313,6 +341,8 @@ mba_status mba_report_summary(mba_buf *out, const mba_stores *r)
         mba_buf_json(out, mba_run_device(r->run[i].a));
         summary_of(out, r->run[i].a);
     }
-    mba_buf_put(out, "\n]}\n");
+    mba_buf_put(out, "\n]");
+    summary_of_claims(out, r);
+    mba_buf_put(out, "}\n");
     return mba_buf_status(out, "the summary");
 }

@@ -134,6 +134,12 @@ static void every_number_is_what_it_says(void **state)
         seen++;
     }
     assert_true(seen > 1000);
+    seen = 0;
+    for (const char *at = page; (at = strstr(at, "data-x=\"")) != NULL; seen++) { // two digits, on the first screen
+        const double v = strtod(at += 8, NULL), printed = strtod(strchr(at, '>') + 1, NULL);
+        if (v >= 7 && fabs(printed - v) > 0.501) fail_msg("%.9g is printed as %g", v, printed);
+    }
+    assert_true(seen >= 3);
     free(page);
 }
 

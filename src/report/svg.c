@@ -79,7 +79,7 @@ static mba_word c1(double v)
     snprintf(w.s, sizeof w.s, "%.1f", v);
     const size_t n = strlen(w.s);
     if (n > 2 && !strcmp(w.s + n - 2, ".0")) w.s[n - 2] = 0;
-    if (!strcmp(w.s, "-0")) strcpy(w.s, "0");
+    if (!strcmp(w.s, "-0")) snprintf(w.s, sizeof w.s, "0");
     return w;
 }
 

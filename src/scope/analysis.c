@@ -6,6 +6,7 @@
 #include "core/print.h"
 #include "core/sort.h"
 #include "scope/analysis_parts.h"
+#include "scope/rules.h"
 
 /* ---- names ---- */
 
@@ -13,6 +14,24 @@ const char *mba_breakdown_kind_name(int kind)
 {
     mba_assert(kind >= 0 && kind < MBA_BREAKDOWN_KINDS);
     return kind < MBA_KINDS ? mba_kind_name((mba_kind)kind) : "other";
+}
+
+const char *mba_mode_words(const char *mode)
+{
+    static const struct {
+        const char *mode, *words;
+    } known[] = { { "plain", "without profiler" },
+                  { "queued", "back to back" },
+                  { "attached", "library attached" },
+                  { "graph", "graph-traced" },
+                  { "record", "graph-traced, on the GPU" },
+                  { "timeline", "kernel-traced" },
+                  { "settled", "cold L2" },
+                  { "blocks", "block lifetimes" },
+                  { "deep", "source" } };
+    for (size_t i = 0; mode && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(mode, known[i].mode)) return known[i].words;
+    return mode;
 }
 
 static int kind_of(const char *name)
@@ -122,7 +141,7 @@ static void read_spread(mba_analysis *a, double *v, const mba_row_step *row, int
 {
     static const struct {
         const char *mode, *how;
-    } modes[] = { { "plain", "that nobody watched" },
+    } modes[] = { { "plain", "without profiler" },
                   { "attached", "with our library attached" },
                   { "timeline", "of the timeline" } };
     a->spread = (mba_step_spread){ NAN, NAN, NAN, 0, "" };
@@ -199,6 +218,22 @@ static void deal_counters(mba_analysis *a)
     }
 }
 
+/* Marks matrix products. Our graph computes the head inside the loss operator, so the library's products for it have
+ * the class of the loss. The rules for kernel names recognise them, as they do in external programs. */
+static mba_status mark_products(mba_analysis *a)
+{
+    mba_rules *rules;
+    MBA_TRY(mba_rules_open(&rules, NULL));
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        mba_kernel_view *k = &a->kernel[i];
+        const char      *name = k->row->symbol ? k->row->symbol : k->row->name;
+        const mba_rule  *rule = k->kind == MBA_EMBED_LOSS && name ? mba_rules_match(rules, name) : NULL;
+        k->product = k->kind == MBA_GEMM || (rule && rule->kind == MBA_GEMM);
+    }
+    mba_rules_free(rules);
+    return MBA_OK;
+}
+
 static mba_status read_kernels(mba_analysis *a)
 {
     mba_row_kernel *row;
@@ -209,6 +244,7 @@ static mba_status read_kernels(mba_analysis *a)
         a->kernel[i].row = &row[i];
         a->kernel[i].kind = kind_of(row[i].kind);
     }
+    MBA_TRY(mark_products(a));
     deal_counters(a);
     return MBA_OK;
 }

@@ -58,9 +58,10 @@ const char *mba_kernel_class_name(mba_kernel_class c);
 typedef struct mba_kernel_view {
     const mba_row_kernel  *row;
     const mba_row_counter *counter;
-    int64_t                ncounters;                     /* sorted by metric */
-    int                    kind;                          /* MBA_GEMM .., or MBA_OTHER */
-    int64_t                launches;                      /* in the whole timeline */
+    int64_t                ncounters; /* sorted by metric */
+    int                    kind;      /* MBA_GEMM .., or MBA_OTHER */
+    bool                   product;   /* a matrix product: class gemm, or a library product of the head (class loss) */
+    int64_t                launches;  /* in the whole timeline */
     double                 per_step, step_s;              /* launches and time of one step */
     double                 median_s, p10_s, p90_s, gap_s; /* of one launch; gap_s: mean idle time before it */
     mba_work_counts        least;                         /* of one launch; NaN in external programs */
@@ -144,8 +145,11 @@ void                mba_analysis_destroy(mba_analysis *a); /* NULL is fine */
 const char *mba_step_word(const mba_analysis *a);        /* "step", or "whole program" where none are told apart */
 const char *mba_breakdown_kind_name(int kind);           /* "gemm", .., "other" */
 double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
+double      mba_products_s(const mba_analysis *a);       /* of a step, in matrix products: class gemm and the head's */
+double      mba_hardware_ratio(const mba_analysis *a);   /* tensor : vector FLOP/s, by the data sheet if known; NaN */
 const char *mba_phase_name(int phase);                   /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);                 /* "memory", "tensor", "vector", "special" */
+const char *mba_mode_words(const char *mode);            /* a mode of the tables step and collection, for readers */
 const char *mba_env_find(const mba_analysis *a, const char *key);            /* text of the sheet; NULL */
 double      mba_env_value(const mba_analysis *a, const char *key);           /* number of the sheet; NaN */
 const char *mba_env_unit(const mba_analysis *a, const char *key);            /* its unit; "" */
@@ -196,9 +200,10 @@ typedef struct mba_bandwidth {
 mba_bandwidth mba_bandwidth_of(const mba_analysis *a, mba_group_of g);
 
 /* Vector-bound share: the part, 0 to 1, of the time of mixed kernels that is spent in vector-bound ones, by each of
- * four counting rules. NaN: not measured. */
+ * four counting rules. NaN: not measured. Rules (a) and (b) compare the work with the ratio of the hardware
+ * (mba_hardware_ratio) and not with measured ceilings, because a power limit lowers the measured tensor rate alone. */
 typedef struct mba_vector_bound {
-    double floor_a, floor_b;   /* vector floor above tensor floor, rules (a) and (b) */
+    double floor_a, floor_b;   /* fewer tensor FLOPs per vector FLOP than the hardware has, rules (a) and (b) */
     double pipe_fma, pipe_any; /* FMA pipe (or the busiest of FMA, ALU, XU) busier than the tensor pipe */
     double mixed_s;            /* time of mixed kernels of a step */
 } mba_vector_bound;

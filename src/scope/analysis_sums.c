@@ -22,6 +22,20 @@ double mba_kind_s(const mba_analysis *a, int kind)
     return s;
 }
 
+double mba_products_s(const mba_analysis *a)
+{
+    double s = 0;
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].product) s += a->kernel[i].step_s;
+    return s;
+}
+
+double mba_hardware_ratio(const mba_analysis *a)
+{
+    return (isnan(a->sheet.tensor) ? a->best.tensor : a->sheet.tensor)
+           / (isnan(a->sheet.fma) ? a->best.fma : a->sheet.fma);
+}
+
 /* ---- intensity ---- */
 
 mba_intensity mba_intensity_of(const mba_analysis *a, mba_group_of g)
@@ -111,14 +125,14 @@ mba_vector_bound mba_vector_bound_of(const mba_analysis *a, mba_group_of g)
 {
     share            fa = { 0, 0 }, fb = { 0, 0 }, pf = { 0, 0 }, pa = { 0, 0 };
     mba_vector_bound out = { .mixed_s = 0 };
+    const double     ratio = mba_hardware_ratio(a);
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         const mba_counted     *c = &k->counted;
         if (!mba_in_group(k, g) || k->cls != MBA_CLASS_MIXED) continue;
-        const double tensor_s = c->tensor_flops / a->best.tensor;
         out.mixed_s += k->step_s;
-        add_share(&fa, k->step_s, (c->fp32_flops + c->half_flops) / a->best.fma, tensor_s);
-        add_share(&fb, k->step_s, 2 * c->lane_slots / a->best.fma, tensor_s);
+        add_share(&fa, k->step_s, ratio * (c->fp32_flops + c->half_flops), c->tensor_flops);
+        add_share(&fb, k->step_s, ratio * 2 * c->lane_slots, c->tensor_flops);
         add_share(&pf, k->step_s, c->fma_pct, c->tensor_pct);
         add_share(&pa, k->step_s, most(most(c->fma_pct, c->alu_pct), c->xu_pct), c->tensor_pct);
     }

@@ -58,7 +58,11 @@ static const char *const cache[] = { "l1tex__t_sector_hit_rate.pct",
 static const char *const access_pattern[] = { "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
                                               "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-                                              "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" };
+                                              "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+                                              "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+                                              "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum",
+                                              "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",
+                                              "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct" };
 
 static const char *const pipes[] = { BUSY("tensor"),
                                      BUSY("fma"),
@@ -153,7 +157,7 @@ static mba_status unknown_set(const char *name)
         const size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", s->name);
     }
-    return mba_fail(MBA_E_ARG, "no counter set '%.60s'\nfix: %s; '' for none", name, known);
+    return mba_fail(MBA_E_ARG, "there is no counter set '%.60s'\nfix: choose from %s; '' for none", name, known);
 }
 
 mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aliases.h"
 #include "core/file.h"
 #include "core/print.h"
 
@@ -16,6 +17,7 @@ struct mba_rules {
     char     *text;
     mba_rule *rule;
     int       n;
+    char      note[512]; /* about the first rule with an earlier name of a kernel; "" */
 };
 
 static mba_status bad(const char *name, int line, const char *why)
@@ -35,7 +37,22 @@ static char *next_word(char **at)
     return *p ? p : NULL;
 }
 
-/* The class is the rest of the line: one of them has a space in it. */
+/* Adds the pattern with the kernel's current name, if the rule has an earlier one. Both fit: the profiled program may
+ * contain kernels of either release. */
+static mba_status add_current_name(mba_rules *r, const char *name, mba_rule *rule)
+{
+    char        now[2 * MBA_RULE_FIELD_MAX];
+    const char *was, *is;
+    if (!mba_alias_pattern(now, sizeof now, rule->pattern, &was, &is)) return MBA_OK;
+    rule->now = strdup(now);
+    if (!rule->now) return mba_fail(MBA_E_NOMEM, "no memory for rules");
+    if (!*r->note)
+        snprintf(r->note, sizeof r->note, "rules '%.200s', line %d: kernel %s is now called %s; the rule matches both",
+                 name, rule->line, was, is);
+    return MBA_OK;
+}
+
+/* The class is the rest of the line, because one class has a space in it. */
 static mba_status read_line(mba_rules *r, const char *name, int line, char *text)
 {
     text[strcspn(text, "#\r")] = 0;
@@ -50,8 +67,9 @@ static mba_status read_line(mba_rules *r, const char *name, int line, char *text
     for (int k = 0; k < MBA_KINDS; k++)
         if (!strcmp(at, mba_kind_name((mba_kind)k))) {
             if (r->n == MBA_RULES_MAX) return bad(name, line, "more than 4096 rules");
-            r->rule[r->n++] = (mba_rule){ pattern, op, (mba_kind)k, line };
-            return MBA_OK;
+            mba_rule *rule = &r->rule[r->n++];
+            *rule = (mba_rule){ .pattern = pattern, .op = op, .kind = (mba_kind)k, .line = line };
+            return add_current_name(r, name, rule);
         }
     return bad(name, line,
                *at ? "no such class: gemm, ssm, conv, attention, norm, element-wise, .. (`mambascope list ops`)"
@@ -93,7 +111,7 @@ mba_status mba_rules_open(mba_rules **out, const char *path)
     return st;
 }
 
-/* One star remembered is enough: a later one always fits at least as well. */
+/* Whether the name fits the pattern. Going back to the last star is enough: it fits whatever an earlier one would. */
 static bool fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *back = NULL;
@@ -118,9 +136,11 @@ static bool fits(const char *pattern, const char *name)
 const mba_rule *mba_rules_match(const mba_rules *r, const char *kernel)
 {
     for (int i = 0; i < r->n; i++)
-        if (fits(r->rule[i].pattern, kernel)) return &r->rule[i];
+        if (fits(r->rule[i].pattern, kernel) || (r->rule[i].now && fits(r->rule[i].now, kernel))) return &r->rule[i];
     return NULL;
 }
+
+const char *mba_rules_note(const mba_rules *r) { return *r->note ? r->note : NULL; }
 
 int             mba_rules_count(const mba_rules *r) { return r->n; }
 const mba_rule *mba_rules_at(const mba_rules *r, int i) { return &r->rule[i]; }
@@ -128,6 +148,7 @@ const mba_rule *mba_rules_at(const mba_rules *r, int i) { return &r->rule[i]; }
 void mba_rules_free(mba_rules *r)
 {
     if (!r) return;
+    for (int i = 0; i < r->n; i++) free(r->rule[i].now);
     free(r->text);
     free(r->rule);
     free(r);

@@ -24,7 +24,7 @@ static mba_sim_op *add_op(mba_sim_kernel *k, mba_sim_work work)
 static void add_trip(mba_sim_kernel *k, const mba_emulated_kernel *w)
 {
     enum { NUMBERS = 4, BESIDE = 4 };
-    const uint64_t lanes = (uint64_t)(w->threads * w->vectors);
+    const uint64_t lanes = (uint64_t)w->threads * (uint64_t)w->vectors;
     mba_sim_op    *o = add_op(k, MBA_OP_LOAD);
     o->stream = 0;
     o->bytes = lanes * 16;
@@ -85,8 +85,8 @@ mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const 
     char                       change[64];
     if (!kernel)
         return mba_fail(MBA_E_ARG,
-                        "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
-                        "fix: copy, special, mixed, reread, short",
+                        "there is no kernel '%s' for emulated machines\nfix: choose copy, special, "
+                        "mixed, reread or short",
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
@@ -98,35 +98,30 @@ mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const 
 
 /* ---- measured emulations ---- */
 
-static mba_status take_row(mba_emulated *r, const char *where, int line, const char *text)
+static mba_status take_row(mba_emulated *r, const char *where, int line, const char *at, const char *end)
 {
-    char end;
     *r = (mba_emulated){ 0 };
-    if (sscanf(text, "%31s %15s %lf %lf %lf %c", r->kernel, r->axis, &r->what.factor, &r->us, &r->imitated_us, &end)
-            != 5
-        || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0 && r->what.factor < 1e6 && r->us < 1e9
-             && r->imitated_us < 1e9)
-        || !mba_emulated_kernel_find(r->kernel))
-        return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
-                        "fix: mambascope calibrate --imitate makes it",
-                        where, line);
+    if (!mba_tsv_cell(&at, end, r->kernel, sizeof r->kernel) || !mba_tsv_cell(&at, end, r->axis, sizeof r->axis)
+        || !mba_tsv_number(&at, end, 1e6, &r->what.factor) || !mba_tsv_number(&at, end, 1e9, &r->us)
+        || !mba_tsv_number(&at, end, 1e9, &r->imitated_us) || at != end
+        || !(r->us > 0 && r->imitated_us > 0 && r->what.factor > 0) || !mba_emulated_kernel_find(r->kernel))
+        return mba_fail(
+            MBA_E_FORMAT,
+            "%s, line %d: this is not a row of emulated machines\nwhy: a row has kernel, axis, factor, us and "
+            "us emulated\nfix: make the file with mambascope calibrate --emulate",
+            where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
 }
 
 static mba_status add_row(mba_emulated_set *out, const char *where, const mba_tsv_row *r)
 {
-    char         row[256];
-    const size_t n = (size_t)(r->end - r->at);
-    if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
+    if (out->n == MBA_EMULATED_MAX)
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
-                        "fix: mambascope calibrate --imitate makes it",
-                        where, r->line);
-    memcpy(row, r->at, n);
-    row[n] = '\0';
-    MBA_TRY(take_row(&out->one[out->n], where, r->line, row));
+                        "%s, line %d: there are too many rows\nwhy: the file has at most %d\n"
+                        "fix: make the file with mambascope calibrate --emulate",
+                        where, r->line, MBA_EMULATED_MAX);
+    MBA_TRY(take_row(&out->one[out->n], where, r->line, r->at, r->end));
     out->n++;
     return MBA_OK;
 }

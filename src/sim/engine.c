@@ -501,8 +501,8 @@ static mba_status run_events(engine *e)
     return e->finished == e->todo
                ? MBA_OK
                : mba_fail(MBA_E_UNSUPPORTED,
-                          "the simulator cannot run %s\nwhy: its roles wait for each other for ever\n"
-                          "fix: mend the rings of its plan",
+                          "the simulator cannot run %s\nwhy: its warp roles wait for each other: a deadlock\n"
+                          "fix: correct the rings in its launch plan",
                           e->k->name);
 }
 

@@ -162,9 +162,11 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
     *out = (mba_sim_result){ .resident = mba_sim_resident(&k, m),
                              .blocks = (k.grid + (int64_t)active - 1) / (int64_t)active };
     if (!out->resident)
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "%s does not fit on an SM of %s\nwhy: mba_sim_finish was not asked\nfix: ask it", k.name,
-                        m->name);
+        return mba_fail(
+            MBA_E_UNSUPPORTED,
+            "no block of %s fits on an SM of %s\nwhy: mba_sim_finish did not check the kernel for this machine\n"
+            "fix: call mba_sim_finish first",
+            k.name, m->name);
     out->waves = mba_ceil(out->blocks, out->resident);
     MBA_TRY(run_at(out, &k, m, tensor ? MBA_SIM_BOUNDS : fidelity, clk));
     for (int i = 0; i < passes; i++) {

@@ -71,28 +71,33 @@ static mba_status add_up_role(mba_sim_kernel *k, int64_t role, double *filled, d
     double times[MBA_SIM_LOOPS + 1] = { 1 };
     int    depth = 0;
     for (int64_t i = k->first[role];; i++) {
-        if (i >= k->nops) return mba_sim_impossible(k, "a role has no end", "mend its plan");
+        if (i >= k->nops)
+            return mba_sim_impossible(k, "the operations of a warp role do not end", "correct its launch plan");
         const mba_sim_op *o = &k->op[i];
         const double      t = times[depth];
         if (o->work == MBA_OP_EXIT) break;
         if (o->work == MBA_OP_LOOP) {
-            if (depth == MBA_SIM_LOOPS) return mba_sim_impossible(k, "its loops are nested too deeply", "at most four");
+            if (depth == MBA_SIM_LOOPS)
+                return mba_sim_impossible(k, "its loops are nested too deeply",
+                                          "nest at most four loops in its launch plan");
             if (o->trips < -2 || (o->trips < 0 && !k->nclasses))
-                return mba_sim_impossible(k, "a loop takes its trips from a class it has not", "declare the classes");
+                return mba_sim_impossible(k, "a loop takes its trip count from a block class that does not exist",
+                                          "declare the block classes in its launch plan");
             times[++depth] = t * trips_of(k, o);
         }
         if (o->work == MBA_OP_END && depth-- == 0)
-            return mba_sim_impossible(k, "a loop ends that has not begun", "mend its plan");
+            return mba_sim_impossible(k, "a loop ends that did not begin", "correct its launch plan");
         if (o->work >= MBA_OP_FILL && o->work <= MBA_OP_RELEASE && (o->ring < 0 || o->ring >= MBA_SIM_RINGS))
-            return mba_sim_impossible(k, "a ring it has not", "rings 0 to 3");
+            return mba_sim_impossible(k, "it uses a ring that does not exist", "use rings 0 to 3 in its launch plan");
         if (o->work == MBA_OP_COMMIT) filled[o->ring] += t;
         if (o->work == MBA_OP_WAIT) emptied[o->ring] += t;
-        if (o->stream >= k->nstreams) return mba_sim_impossible(k, "an operand it has not", "mend its plan");
+        if (o->stream >= k->nstreams)
+            return mba_sim_impossible(k, "it uses an operand that does not exist", "correct its launch plan");
         mba_debug_assert(depth >= 0 && depth <= MBA_SIM_LOOPS);
         if (o->stream >= 0) k->stream[o->stream].moved += t * (double)o->bytes * (double)k->grid;
         for (int p = 0; p < MBA_PIPES; p++) k->total[p] += t * (double)o->n[p] * (double)k->grid;
     }
-    return depth ? mba_sim_impossible(k, "a loop does not end", "mend its plan") : MBA_OK;
+    return depth ? mba_sim_impossible(k, "a loop does not end", "correct its launch plan") : MBA_OK;
 }
 
 mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
@@ -101,16 +106,17 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     mba_assert(k->nroles <= MBA_SIM_ROLES && k->nops <= MBA_SIM_OPS);
     mba_assert(k->nstreams <= MBA_SIM_STREAMS && k->nclasses <= MBA_SIM_CLASSES);
     if (k->grid < 1 || k->grid > (int64_t)1 << 40 || k->threads < 1)
-        return mba_sim_impossible(k, "it has no blocks", "mend its plan");
+        return mba_sim_impossible(k, "it has no blocks", "correct its launch plan");
     if (k->depth < 1) k->depth = 1;
     cut_ring(k, m);
     if (!mba_sim_resident(k, m))
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "%s cannot run on %s\nwhy: a block wants %lld threads, %lld registers each and %lld bytes of "
-                        "shared memory, of which it has %lld\n"
-                        "fix: another machine, or another variant of the operator",
-                        k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes,
-                        (long long)(1024 * fmin(m->v[MBA_GPU_smem_block], m->v[MBA_GPU_smem_sm])));
+        return mba_fail(
+            MBA_E_UNSUPPORTED,
+            "%s cannot run on %s\nwhy: a block needs %lld threads with %lld registers each and %lld bytes of shared "
+            "memory; the machine has %lld bytes for a block\n"
+            "fix: choose another machine, or another variant of the operator with --op",
+            k->name, m->name, (long long)k->threads, (long long)k->regs, (long long)k->smem_bytes,
+            (long long)(1024 * fmin(m->v[MBA_GPU_smem_block], m->v[MBA_GPU_smem_sm])));
     for (int p = 0; p < MBA_PIPES; p++) k->total[p] = 0;
     for (int64_t s = 0; s < k->nstreams; s++) k->stream[s].moved = 0;
     for (int64_t i = 0; i < k->nops; i++)
@@ -118,9 +124,8 @@ mba_status mba_sim_finish(mba_sim_kernel *k, const mba_gpu *m)
     for (int64_t r = 0; r < k->nroles; r++) MBA_TRY(add_up_role(k, r, filled, emptied));
     for (int r = 0; r < MBA_SIM_RINGS; r++)
         if (fabs(filled[r] - emptied[r]) > 0.5)
-            return mba_sim_impossible(k,
-                                      "a ring is filled and emptied different numbers of times: it would wait for ever",
-                                      "mend its plan");
+            return mba_sim_impossible(k, "a ring is filled and emptied different numbers of times: a deadlock",
+                                      "correct its launch plan");
     for (int64_t s = 0; s < k->nstreams; s++)
         if (k->stream[s].unique <= 0 || k->stream[s].unique > k->stream[s].moved)
             k->stream[s].unique = k->stream[s].moved;

@@ -52,7 +52,7 @@ static mba_sim_op *add_op(lowering *w, mba_sim_work work)
     mba_sim_kernel *k = w->k;
     mba_debug_assert(k->nops >= 0 && k->nops <= MBA_SIM_OPS);
     if (k->nops == MBA_SIM_OPS) {
-        w->st = mba_sim_impossible(k, "its plan has too many phases", "fewer phases, or a larger MBA_SIM_OPS");
+        w->st = mba_sim_impossible(k, "its plan has too many phases", "plan fewer phases, or raise MBA_SIM_OPS");
         k->nops--;
     }
     mba_sim_op *o = &k->op[k->nops++];
@@ -116,7 +116,7 @@ static int stream_of(lowering *w, int operand, bool writes)
     for (int i = 0; i < k->nstreams; i++)
         if (k->stream[i].operand == operand && k->stream[i].writes == writes) return i;
     if (k->nstreams == MBA_SIM_STREAMS) {
-        w->st = mba_sim_impossible(k, "it has too many operands", "a larger MBA_SIM_STREAMS");
+        w->st = mba_sim_impossible(k, "it has too many operands", "raise MBA_SIM_STREAMS");
         return 0;
     }
     k->stream[k->nstreams] =
@@ -181,7 +181,8 @@ static void lower_move(lowering *w, const mba_phase *ph, bool ahead)
 static void open_loop(lowering *w, double trips, int by_class)
 {
     if (w->depth == MBA_SIM_LOOPS) {
-        w->st = mba_sim_impossible(w->k, "its loops are nested too deeply", "at most four");
+        w->st = mba_sim_impossible(w->k, "its loops are nested too deeply",
+                                   "nest at most four loops in its launch plan");
         return;
     }
     const double n = trips < 1 ? 1 : floor(trips + 0.5);
@@ -193,7 +194,7 @@ static void open_loop(lowering *w, double trips, int by_class)
 static void close_loop(lowering *w)
 {
     if (!w->depth) {
-        w->st = mba_sim_impossible(w->k, "a loop ends that has not begun", "mend its plan");
+        w->st = mba_sim_impossible(w->k, "a loop ends that did not begin", "correct its launch plan");
         return;
     }
     add_op(w, MBA_OP_END);
@@ -286,7 +287,7 @@ static void lower_role(lowering *w, int role)
         if (w->l->phase[i].role == role) lower_phase(w, i, &r, trips > 1 && w->l->ring_depth > 1);
     if (trips > 1) close_loop(w);
     if (reduces(w->l)) add_op(w, MBA_OP_DELAY)->parts = cycles(w, MBA_GPU_block_reduce);
-    if (w->depth && w->st == MBA_OK) w->st = mba_sim_impossible(k, "a loop does not end", "mend its plan");
+    if (w->depth && w->st == MBA_OK) w->st = mba_sim_impossible(k, "a loop does not end", "correct its launch plan");
     add_op(w, MBA_OP_EXIT);
     w->scale = 1;
     w->owed = 0;

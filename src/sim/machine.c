@@ -13,6 +13,7 @@
 
 #include "core/file.h"
 #include "core/nearest.h"
+#include "sim/machine_names.h"
 #include "sim/machines_built_in.h" /* made by CMake from machines/ */
 
 enum { FILE_BYTES_MAX = 1 << 16, INCLUDES_MAX = 8, WORD_MAX = 64 };
@@ -147,16 +148,19 @@ static mba_status check_value(const char *where, int line, int k, double v)
     mba_assert(k >= 0 && k < MBA_GPU_KEYS);
     const mba_gpu_key_info *i = &mba_gpu_keys[k];
     if (!(v >= i->least && v <= i->most))
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g %s\nwhy: it lies between %g and %g\nfix: %s", where, line,
-                        i->name, v, i->unit, i->least, i->most,
-                        v < 0 ? "a rate or a time is not negative" : "look at the unit");
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g %s is out of range\nwhy: it must be from %g to %g\nfix: %s",
+                        where, line, i->name, v, i->unit, i->least, i->most,
+                        v < 0 ? "write a number that is not negative" : "check the unit");
     if (is_count(k) && v != floor(v))
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s = %g\nwhy: it is counted\nfix: a whole number", where, line,
-                        i->name, v);
+        return mba_fail(
+            MBA_E_FORMAT,
+            "%s, line %d: %s = %g is not a whole number\nwhy: the key is a count\nfix: write a whole number", where,
+            line, i->name, v);
     if (k == MBA_GPU_l2_slope && v * 2 != floor(v * 2))
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: l2_slope = %g\nwhy: the hit curve takes multiples of 0.5\nfix: 6 or 6.5", where,
-                        line, v);
+                        "%s, line %d: l2_slope = %g cannot be used\nwhy: the L2 hit curve takes multiples of 0.5\nfix: "
+                        "write 6 or 6.5",
+                        where, line, v);
     return MBA_OK;
 }
 
@@ -172,8 +176,9 @@ static bool is_path(const char *name)
 
 static mba_status outside(const text *t)
 {
-    return bad(t, "include of a file outside of this one's folder", "a machine file may come from anybody",
-               "the name of a machine (include = h200), or a file beside this one or in a folder below");
+    return bad(t, "the included file is outside of this file's folder",
+               "a machine file may come from anyone and must not read other files",
+               "include a machine by its name (include = h200), or a file in this folder or below it");
 }
 
 /* True if a component of the path is "..". */
@@ -209,10 +214,12 @@ static mba_status include(mba_gpu *m, text *t, const char *const *chain, int dep
 {
     char    name[WORD_MAX], path[PATH_MAX];
     mba_gpu base = { 0 };
-    if (!take_word(t, name)) return bad(t, "include of nothing", "a machine belongs there", "include = h200");
+    if (!take_word(t, name))
+        return bad(t, "include names no machine", "a line is `include = machine`", "include = h200");
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         if (m->known[k])
-            return bad(t, "include behind other keys", "what is included would override them", "put it first");
+            return bad(t, "include comes after other keys", "the included machine would override them",
+                       "put include first");
     if (is_path(name)) MBA_TRY(beside(path, sizeof path, t, name));
     MBA_TRY(load(&base, is_path(name) ? path : name, chain, depth));
     memcpy(m->v, base.v, sizeof m->v);
@@ -228,9 +235,10 @@ static mba_status take_sigma(text *t, double *sigma)
     skip_blank(t);
     if (at_end_of_line(t)) return MBA_OK;
     if (!take_word(t, word) || strcmp(word, "+-"))
-        return bad(t, "words behind the unit", "only +- and a spread belong there", "1.98 GHz +- 0.02");
+        return bad(t, "there are words after the unit", "only +- and a standard deviation may follow",
+                   "1.98 GHz +- 0.02");
     if (!take_word(t, word) || !number_of(word, sigma) || *sigma < 0)
-        return bad(t, "no number behind +-", "it is one standard deviation", "1.98 GHz +- 0.02");
+        return bad(t, "no number follows +-", "it is one standard deviation", "1.98 GHz +- 0.02");
     return MBA_OK;
 }
 
@@ -238,34 +246,34 @@ static mba_status take_line(mba_gpu *m, text *t, bool *here, const char *const *
 {
     char   key[WORD_MAX], word[WORD_MAX], unit[WORD_MAX];
     double v, sigma;
-    if (!take_word(t, key)) return bad(t, "no key", "a line is `key = value unit # source`", "begin a comment with #");
+    if (!take_word(t, key))
+        return bad(t, "there is no key", "a line is `key = value unit # source`", "begin a comment with #");
     skip_blank(t);
     if (t->at == t->end || *t->at != '=')
-        return bad(t, "no = behind the key", "a line is `key = value unit # source`", "hbm = 4800 GB/s");
+        return bad(t, "no = follows the key", "a line is `key = value unit # source`", "hbm = 4800 GB/s");
     t->at++;
     if (!strcmp(key, "include")) {
         MBA_TRY(include(m, t, chain, depth));
         skip_blank(t);
         return at_end_of_line(t)
                    ? MBA_OK
-                   : bad(t, "words behind the included machine", "only its name belongs there", "include = h200");
+                   : bad(t, "there are words after the included machine", "only its name may follow", "include = h200");
     }
     const int k = mba_gpu_key_find(key);
     if (k < 0)
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: unknown key '%s'\nwhy: a misspelt key would be ignored in silence\n"
+                        "%s, line %d: unknown key '%s'\nwhy: a misspelt key would have no effect\n"
                         "fix: %smambascope simulate --keys lists them",
                         t->where, t->line, key, key_like(key).text);
     if (here[k]) return bad(t, key, "the key is given twice", "keep one of them");
-    if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number behind the =", "hbm = 4800 GB/s");
+    if (!take_word(t, word) || !number_of(word, &v)) return bad(t, key, "no number follows the =", "hbm = 4800 GB/s");
     if (!take_word(t, unit) || !strcmp(unit, "+-"))
-        return mba_fail(
-            MBA_E_FORMAT,
-            "%s, line %d: %s without its unit\nwhy: a number without a unit cannot be checked\nfix: %s = %s %s",
-            t->where, t->line, key, key, word, mba_gpu_keys[k].unit);
+        return mba_fail(MBA_E_FORMAT,
+                        "%s, line %d: %s has no unit\nwhy: a number without a unit cannot be checked\nfix: %s = %s %s",
+                        t->where, t->line, key, key, word, mba_gpu_keys[k].unit);
     if (strcmp(unit, mba_gpu_keys[k].unit))
-        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s in %s\nwhy: its unit is %s\nfix: %s = .. %s", t->where, t->line,
-                        key, unit, mba_gpu_keys[k].unit, key, mba_gpu_keys[k].unit);
+        return mba_fail(MBA_E_FORMAT, "%s, line %d: %s is given in %s\nwhy: its unit is %s\nfix: %s = .. %s", t->where,
+                        t->line, key, unit, mba_gpu_keys[k].unit, key, mba_gpu_keys[k].unit);
     MBA_TRY(take_sigma(t, &sigma));
     MBA_TRY(check_value(t->where, t->line, k, v));
     m->v[k] = v;
@@ -320,13 +328,11 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
     for (int i = 0; i < depth; i++) {
         chain[i] = before[i];
         if (!strcmp(before[i], name))
-            return mba_fail(MBA_E_FORMAT,
-                            "the machine '%s' includes itself\nwhy: there would be no end\nfix: include another", name);
+            return mba_fail(MBA_E_FORMAT, "the machine '%s' includes itself\nfix: include another machine", name);
     }
     if (depth == INCLUDES_MAX)
-        return mba_fail(MBA_E_FORMAT,
-                        "more than %d includes, at '%s'\nwhy: nobody follows them\nfix: write the numbers out", depth,
-                        name);
+        return mba_fail(MBA_E_FORMAT, "there are more than %d nested includes, at '%s'\nfix: write the numbers out",
+                        depth, name);
     chain[depth] = name;
     if (is_path(name)) return load_file(out, name, chain, depth + 1);
     for (int i = 0; i < MBA_BUILT_IN_MACHINES; i++)
@@ -336,8 +342,8 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
                          depth + 1);
         }
     return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG,
-                    "no machine '%s'\nwhy: it does not come with the program\n"
-                    "fix: %sa100, b200, h100, h200, mi300x, v100, or the path of a file",
+                    "there is no machine '%s'\nwhy: it does not come with the program\n"
+                    "fix: %s" MBA_GPU_NAMES ", or the path of a machine file",
                     name, machine_like(name).text);
 }
 
@@ -362,7 +368,9 @@ mba_status mba_gpu_parse(mba_gpu *out, const char *where, const char *bytes, siz
 
 static mba_status bad_change(const char *change, const char *why)
 {
-    return mba_fail(MBA_E_ARG, "--set %s\nwhy: %s\nfix: --set hbm=6000, or --set hbm=x1.25 for times what it was",
+    return mba_fail(MBA_E_ARG,
+                    "--set %s cannot be used\nwhy: %s\nfix: write --set hbm=6000, or --set hbm=x1.25 for 1.25 times "
+                    "the machine's value",
                     change, why);
 }
 
@@ -375,23 +383,25 @@ static mba_status set_one(mba_gpu *m, const char *change, bool *given)
     snprintf(key, sizeof key, "%.*s", (int)n, change);
     const int k = mba_gpu_key_find(key);
     if (k < 0)
-        return mba_fail(MBA_E_ARG,
-                        "--set %s\nwhy: a machine has no '%s'\nfix: %smambascope simulate --keys lists what it has",
-                        change, key, key_like(key).text);
+        return mba_fail(
+            MBA_E_ARG,
+            "--set %s cannot be used\nwhy: there is no key '%s'\nfix: %smambascope simulate --keys lists the keys",
+            change, key, key_like(key).text);
     const char  *value = change + n + 1;
     const bool   times = *value == 'x';
     const size_t digits = strspn(value + times, "0123456789.eE+-");
     snprintf(word, sizeof word, "%.*s", (int)digits, value + times);
-    if (digits >= WORD_MAX || !number_of(word, &v)) return bad_change(change, "no number behind the =");
+    if (digits >= WORD_MAX || !number_of(word, &v)) return bad_change(change, "no number follows the =");
     const char *unit = value + times + digits;
-    if (*unit && strcmp(unit, mba_gpu_keys[k].unit)) return bad_change(change, "another unit than the machine file's");
+    if (*unit && strcmp(unit, mba_gpu_keys[k].unit))
+        return bad_change(change, "the unit is not that of the machine file");
     if (times) v *= m->v[k];
     if (times && is_count(k)) v = floor(v + 0.5);
-    if (is_count(k) && v != floor(v)) return bad_change(change, "it is counted: a whole number");
+    if (is_count(k) && v != floor(v)) return bad_change(change, "the key is a count: it needs a whole number");
     if (!(v >= mba_gpu_keys[k].least && v <= mba_gpu_keys[k].most))
-        return bad_change(change, "outside what the key may be");
+        return bad_change(change, "the value is outside of the key's range");
     if (k == MBA_GPU_l2_slope && v * 2 != floor(v * 2))
-        return bad_change(change, "the hit curve takes multiples of 0.5");
+        return bad_change(change, "the L2 hit curve takes multiples of 0.5");
     m->sigma[k] = m->v[k] > 0 ? m->sigma[k] * v / m->v[k] : 0;
     m->v[k] = v;
     m->changed = given[k] = true;
@@ -405,7 +415,7 @@ mba_status mba_gpu_set(mba_gpu *m, const char *changes)
     for (const char *s = changes; s && *s;) {
         char         one[2 * WORD_MAX];
         const size_t n = strcspn(s, ",");
-        if (n >= sizeof one) return bad_change("..", "too long");
+        if (n >= sizeof one) return bad_change("..", "it is too long");
         snprintf(one, sizeof one, "%.*s", (int)n, s);
         MBA_TRY(set_one(m, one, given));
         s += n + (s[n] == ',');

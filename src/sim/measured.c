@@ -46,14 +46,14 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
         || !mba_tsv_cell(&at, end, p->operator, sizeof p->operator)
         || !mba_tsv_cell(&at, end, p->which, sizeof p->which) || !mba_tsv_cell(&at, end, nodes, sizeof nodes)
         || !mba_tsv_cell(&at, end, ms, sizeof ms) || at != end)
-        return bad(where, line, "no row of a measured set", "it has seven columns between tabs");
+        return bad(where, line, "this is not a row of measured times", "a row has seven columns, separated by tabs");
     const int s = word_of(set, sets, 5), c = word_of(source, sources, 3);
     if (s < 0 || c < 0)
-        return bad(where, line, "an unknown set or source",
-                   "sets are fitted, held, coarse, stale; sources op, step, total");
+        return bad(where, line, "unknown set or source",
+                   "sets are fitted, held, coarse, stale; sources are op, step, total");
     if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms))
-        return bad(where, line, "no number", "nodes and ms are numbers, not negative");
-    if (s < 2 && !(p->ms > 0)) return bad(where, line, "a time of 0 ms", "nothing can be compared with it");
+        return bad(where, line, "nodes or ms is not a number", "both are numbers that are not negative");
+    if (s < 2 && !(p->ms > 0)) return bad(where, line, "the time is 0 ms", "a prediction cannot be compared with it");
     p->set = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
     p->source = (mba_point_source)c;
     return MBA_OK;
@@ -61,7 +61,7 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
 
 static mba_status add_row(mba_measured *d, int64_t *room, const char *where, const mba_tsv_row *r)
 {
-    if (d->n == POINTS_MAX) return bad(where, r->line, "too many points", "nobody measures that many");
+    if (d->n == POINTS_MAX) return bad(where, r->line, "there are too many points", "a table has at most 16384");
     mba_point *more = mba_grow(d->point, d->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
     d->point = more;
@@ -79,7 +79,8 @@ mba_status mba_measured_parse(mba_measured **out, const char *where, const char 
     for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
-                      "%s has no point\nwhy: nothing can be compared with an empty set\nfix: tools/measured_points",
+                      "%s has no point\nwhy: a prediction cannot be compared with an empty table\nfix: make it with "
+                      "tools/measured_points",
                       where);
     if (st == MBA_OK) *out = d;
     else mba_measured_destroy(d);

@@ -63,26 +63,29 @@ static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, 
         || !mba_tsv_cell(&at, end, c->op, sizeof c->op) || !mba_tsv_cell(&at, end, c->variant, sizeof c->variant)
         || !mba_tsv_cell(&at, end, c->phase, sizeof c->phase) || !mba_tsv_cell(&at, end, place, sizeof place)
         || !mba_tsv_cell(&at, end, c->kernel, sizeof c->kernel) || !mba_tsv_cell(&at, end, c->shape, sizeof c->shape))
-        return bad(where, line, "no row of counted kernels", "it begins with eight words between tabs");
+        return bad(where, line, "this is not a row of profiled kernels",
+                   "a row begins with eight words, separated by tabs");
     rename_cell(c->variant, sizeof c->variant, mba_alias_variant(c->op, c->variant));
     rename_cell(c->kernel, sizeof c->kernel, mba_alias_kernel(c->kernel));
     for (int i = 0; i < GEOMETRY; i++)
         if (!take_number(&at, end, geometry[i]) || isnan(*geometry[i]))
-            return bad(where, line, "no launch geometry", "six numbers follow the shape");
+            return bad(where, line, "there is no launch geometry", "six numbers follow the shape");
     c->n[MBA_N_BEHIND] = NAN;
     for (int i = 0; i < columns; i++)
         if (!take_number(&at, end, &c->n[i]))
-            return bad(where, line, "no counts", "33 numbers follow the geometry, 34 where the heading has `behind`");
+            return bad(where, line, "counters are missing",
+                       "33 numbers follow the geometry, 34 if the heading has `behind`");
     const char *p = place;
     if (!take_number(&at, end, &c->us) || !(c->us > 0) || end - at >= MBA_SIM_KERNEL_TEXT_BYTES
         || memchr(at, '\t', (size_t)(end - at)))
-        return bad(where, line, "no time", "the time in us follows the counts; then a frozen plan, or nothing");
+        return bad(where, line, "there is no time",
+                   "the time in us follows the counters; then a serialized plan, or nothing");
     if (!take_number(&p, place + strlen(place), &number) || !(number < 1000) || c->grid < 1 || c->block < 1)
-        return bad(where, line, "no place or no blocks", "place, grid and block are whole numbers");
+        return bad(where, line, "place, grid or block is missing", "the three are whole numbers");
     if (strcmp(set, "held") && strcmp(set, "fitted") && strcmp(set, "-"))
-        return bad(where, line, "an unknown set", "held, fitted, or - for what is not compared");
+        return bad(where, line, "unknown set", "sets are held, fitted, or - for kernels that are not compared");
     if (at < end && !(c->program = strndup(at, (size_t)(end - at))))
-        return mba_fail(MBA_E_NOMEM, "no memory for a frozen plan");
+        return mba_fail(MBA_E_NOMEM, "no memory for a serialized plan");
     c->place = (int)number;
     c->set = !strcmp(set, "held") ? MBA_POINT_HELD : *set == '-' ? MBA_POINT_UNCOUNTED : MBA_POINT_FITTED;
     return MBA_OK;
@@ -90,7 +93,7 @@ static mba_status take_row(mba_profiled_kernel *c, const char *where, int line, 
 
 static mba_status add_row(mba_profiled_set *d, int64_t *room, const char *where, const mba_tsv_row *r, int columns)
 {
-    if (d->n == ROWS_MAX) return bad(where, r->line, "too many rows", "nobody counts that many");
+    if (d->n == ROWS_MAX) return bad(where, r->line, "there are too many rows", "a table has at most 16384");
     mba_profiled_kernel *more = mba_grow(d->one, d->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
     d->one = more;
@@ -115,13 +118,13 @@ mba_status mba_profiled_parse(mba_profiled_set **out, const char *where, const c
     mba_tsv           rows = { text, text + bytes, 0 };
     mba_status        st = MBA_OK;
     int64_t           room = 0;
-    if (!d) return mba_fail(MBA_E_NOMEM, "no memory for counted kernels");
+    if (!d) return mba_fail(MBA_E_NOMEM, "no memory for profiled kernels");
     const int columns = columns_of(text, bytes);
     for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(d, &room, where, &r, columns);
     if (st == MBA_OK && !d->n)
         st = mba_fail(MBA_E_FORMAT,
-                      "%s has no kernel\nwhy: nothing can be compared with an empty set\n"
-                      "fix: tools/kernel_points",
+                      "%s has no kernel\nwhy: a prediction cannot be compared with an empty table\n"
+                      "fix: make it with tools/kernel_points",
                       where);
     mark_repeated(d);
     if (st == MBA_OK) *out = d;

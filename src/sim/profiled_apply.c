@@ -483,8 +483,8 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
     mba_profiled_kernel all = *c;
     if (!mba_profiled_complete(c))
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "%.63s is not known well enough\nwhy: its instructions, loads or bytes from "
-                        "DRAM were not counted\nfix: mambascope profile with the sets roofline, cache and signature",
+                        "%.63s cannot be simulated from its counters\nwhy: its instructions, loads or DRAM bytes "
+                        "were not counted\nfix: mambascope profile with --metric-sets roofline,cache,signature",
                         c->kernel);
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);

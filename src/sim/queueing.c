@@ -95,8 +95,8 @@ double mba_sim_queueing_cycles(const mba_sim_kernel *k, const mba_profiled_kerne
     if (c->n[MBA_N_PRODUCTS] > 0 && c->n[MBA_N_BESIDE] >= 0) return beside_others(k, c, path, together, waiting);
     demands_of(each, k, c, m);
     for (int s = 0; s < STATIONS; s++) each[s] *= more;
-    for (double w = 1; w < customers + 1; w++) {
-        const double before = now;
+    for (int64_t n = 1; (double)n < customers + 1; n++) {
+        const double before = now, w = (double)n;
         add_warp(wait, queue, used, each, w, alone + waiting);
         now = alone;
         for (int s = 0; s < L2; s++) now += wait[s];

@@ -119,8 +119,8 @@ mba_status mba_sim_kernel_parse(mba_sim_kernel *k, const char *text, const mba_g
     if (!bad && *at) k->busiest = (int64_t)take(&at, 257, 256 * 32, &bad);
     if (bad || *at)
         return mba_fail(MBA_E_FORMAT,
-                        "no kernel: %.40s..\nwhy: numbers are missing or beyond what a plan can say\n"
-                        "fix: make it with mambascope validate --freeze",
+                        "this is not a serialized kernel: %.40s..\nwhy: numbers are missing or out of range\n"
+                        "fix: make it with mambascope validate --serialize",
                         text);
     return mba_sim_finish(k, m);
 }

@@ -11,22 +11,14 @@
 #include "core/lookup.h"
 #include "sim/tsv.h"
 
-enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11, CELL = 64 };
+enum { FILE_BYTES_MAX = 1 << 22, SIGNATURES_MAX = 1 << 14, NUMBERS = 11 };
 
 static mba_status bad(const char *where, int line, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT,
-                    "%s, line %d: no signature of a kernel\nwhy: %s\nfix: tools/peer_signatures makes them", where,
-                    line, why);
-}
-
-static bool take_number(const char **at, const char *end, double *out)
-{
-    char cell[CELL], *stop;
-    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
-    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
-    *out = strtod(cell, &stop);
-    return !*stop && isfinite(*out) && *out >= 0 && *out <= 1e9;
+    return mba_fail(
+        MBA_E_FORMAT,
+        "%s, line %d: this is not a signature of a kernel\nwhy: %s\nfix: make the file with tools/peer_signatures",
+        where, line, why);
 }
 
 static mba_status take_row(mba_signature *s, const char *where, int line, const char *at, const char *end)
@@ -36,21 +28,21 @@ static mba_status take_row(mba_signature *s, const char *where, int line, const 
     const char   *tab = memchr(at, '\t', (size_t)(end - at));
     *s = (mba_signature){ 0 };
     if (!tab || tab == at || (size_t)(tab - at) >= sizeof s->name)
-        return bad(where, line, "it begins with a name of at most 63 characters");
+        return bad(where, line, "a row begins with a name of at most 63 characters");
     memcpy(s->name, at, (size_t)(tab - at));
     at = tab + 1;
     for (int i = 0; i < NUMBERS; i++)
-        if (!take_number(&at, end, numbers[i]))
-            return bad(where, line, "eleven numbers follow the name, none negative");
+        if (!mba_tsv_number(&at, end, 1e9, numbers[i]))
+            return bad(where, line, "eleven numbers follow the name, none of them negative");
     if (at != end) return bad(where, line, "eleven numbers follow the name, and nothing else");
     if (s->grid < 1 || s->threads < 1 || s->threads > 1024 || s->l2_hit > 100)
-        return bad(where, line, "grid and threads are at least 1, threads at most 1024, hits at most 100 %");
+        return bad(where, line, "grid and threads are at least 1, threads at most 1024, the hit rate at most 100 %");
     return MBA_OK;
 }
 
 static mba_status add_row(mba_signatures *out, int64_t *room, const char *where, const mba_tsv_row *r)
 {
-    if (out->n == SIGNATURES_MAX) return bad(where, r->line, "too many of them");
+    if (out->n == SIGNATURES_MAX) return bad(where, r->line, "there are too many rows");
     mba_signature *more = mba_grow(out->one, out->n, room, sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d signatures", out->n);
     out->one = more;
@@ -66,7 +58,7 @@ mba_status mba_signatures_parse(mba_signatures *out, const char *where, const ch
     for (mba_tsv_row r; st == MBA_OK && mba_tsv_next(&rows, &r);) st = add_row(out, &room, where, &r);
     if (st == MBA_OK && !out->n)
         st = mba_fail(MBA_E_FORMAT,
-                      "%s has no signature\nwhy: the store is empty\nfix: tools/peer_signatures fills one", where);
+                      "%s has no signature\nwhy: the file has no rows\nfix: make it with tools/peer_signatures", where);
     if (st != MBA_OK) mba_signatures_free(out);
     return st;
 }

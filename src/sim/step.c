@@ -183,12 +183,14 @@ static mba_status check_keep(const mba_program *p, const char *name)
             const char *scratch = p->plan[i]->scratch[k].name;
             if (!strcmp(scratch, name)) return MBA_OK;
             snprintf(word, sizeof word, ", %s,", scratch);
-            if (!strstr(names, word) && strlen(names) + strlen(word) < sizeof names) strcat(names, word + 1);
+            const size_t n = strlen(names);
+            if (!strstr(names, word) && n + strlen(word) < sizeof names)
+                snprintf(names + n, sizeof names - n, "%s", word + 1);
         }
     names[strlen(names) - 1] = '\0';
     return mba_fail(MBA_E_ARG,
-                    "no scratch '%s' to keep on the chip\nwhy: the kernels of this step have %s\n"
-                    "fix: one of them, all or none; --op for other kernels",
+                    "there is no scratch '%s' to keep on the chip\nwhy: the scratch buffers of this step are: %s\n"
+                    "fix: name one of them, all or none; --op chooses other kernels",
                     name, *names ? names + 2 : "none");
 }
 

@@ -2,6 +2,8 @@
 /* tsv.c -- see tsv.h. */
 #include "sim/tsv.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
@@ -27,6 +29,15 @@ bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space)
     out[n] = '\0';
     *at = tab ? tab + 1 : end;
     return !memchr(out, '\0', n);
+}
+
+bool mba_tsv_number(const char **at, const char *end, double most, double *out)
+{
+    char cell[64], *stop;
+    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
+    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
+    *out = strtod(cell, &stop);
+    return !*stop && isfinite(*out) && *out >= 0 && *out <= most;
 }
 
 mba_status mba_tsv_open(mba_tsv_text *t, const char *path, size_t bytes_max)

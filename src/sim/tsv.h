@@ -26,6 +26,10 @@ bool mba_tsv_next(mba_tsv *rows, mba_tsv_row *row); /* skips comments and empty 
  * byte in it. */
 bool mba_tsv_cell(const char **at, const char *end, char *out, size_t space);
 
+/* Reads the cell at `at` as a plain decimal number from 0 to `most` and moves `at` past it; false: it is something
+ * else. */
+bool mba_tsv_number(const char **at, const char *end, double most, double *out);
+
 /* A table and its name in messages. With a path, mba_tsv_open reads that file and the caller frees `file`; without one
  * it leaves the table alone, which is then the built-in one. */
 typedef struct mba_tsv_text {

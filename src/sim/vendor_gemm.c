@@ -4,8 +4,9 @@
 #include "sim/vendor_gemm.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "core/scan.h"
 
 /* Whole tiles: as many as what is stored fills at least, and a whole number of steps each. */
 static bool count_tiles(mba_vendor_gemm_tile *t, const mba_profiled_kernel *c, double bytes_each)
@@ -28,10 +29,18 @@ static bool count_tiles(mba_vendor_gemm_tile *t, const mba_profiled_kernel *c, d
 
 bool mba_vendor_gemm_tile_of(mba_vendor_gemm_tile *t, const mba_profiled_kernel *c)
 {
-    char types[4];
-    int  m, n, k, stages;
-    if (sscanf(c->kernel, "nvjet_sm90_%3[a-z]_%dx%d_%dx%d_", types, &m, &n, &k, &stages) != 5) return false;
-    *t = (mba_vendor_gemm_tile){ .m = m, .n = n, .k = k, .stages = stages, .together = strstr(c->kernel, "_coop") };
+    const char *at = c->kernel, *types;
+    int64_t     m, n, k, stages;
+    if (!mba_scan_text(&at, "nvjet_sm90_")) return false;
+    types = at; // three letters: the third is the type of what is stored
+    at += strspn(at, "abcdefghijklmnopqrstuvwxyz");
+    if (at - types != 3 || !mba_scan_text(&at, "_") || !mba_scan_int(&at, &m) || !mba_scan_text(&at, "x")
+        || !mba_scan_int(&at, &n) || !mba_scan_text(&at, "_") || !mba_scan_int(&at, &k) || !mba_scan_text(&at, "x")
+        || !mba_scan_int(&at, &stages))
+        return false;
+    *t = (mba_vendor_gemm_tile){
+        .m = (double)m, .n = (double)n, .k = (double)k, .stages = (double)stages, .together = strstr(c->kernel, "_coop")
+    };
     return m > 0 && n > 0 && k > 0 && count_tiles(t, c, types[2] == 's' ? 4 : 2);
 }
 

@@ -16,8 +16,8 @@ static mba_status plan_with(mba_session *s, const mba_session_options *so, mba_r
     return mba_session_plan(s, &o);
 }
 
-/* Plans with everything kept. If that is more than the limit, plans for the limit; if that fails too, plans the least
- * that is possible. */
+/* Plans with all activations saved. If that exceeds the limit, plans for the limit; if that fails too, makes the
+ * smallest plan. */
 static mba_status plan_there(mba_on_machine *m, const mba_session_options *so)
 {
     mba_session  *s = &m->sim.session;

@@ -15,16 +15,16 @@
 
 typedef struct mba_on_machine {
     mba_simulated sim;
-    double        machine_gb, plan_gb, whole_gb; /* plan_gb: the memory plan; whole_gb: with everything kept */
-    double        limit_gb;                      /* what the plan may take: --memory, or 90 % of the machine's */
-    bool          fits;                          /* false: the plan is the smallest that is possible */
-    int64_t       micros;
-    double        seconds; /* of an update with all its micro-batches; simulated where it fits */
-    mba_band      band;    /* around `seconds`: factors */
+    double  machine_gb, plan_gb, whole_gb; /* plan_gb: the memory plan; whole_gb: the plan that saves all activations */
+    double  limit_gb;                      /* what the plan may take: --memory, or 90 % of the machine's */
+    bool    fits;                          /* false: the plan is the smallest that is possible */
+    int64_t micros;
+    double  seconds; /* of an update with all its micro-batches; simulated if it fits */
+    mba_band band;   /* around `seconds`, as factors */
 } mba_on_machine;
 
 MBA_MUST mba_status mba_on_machine_plan(mba_on_machine *m, const char *machine, const mba_session_options *so,
                                         int64_t micros);
-void                mba_on_machine_end(mba_on_machine *m); /* a half-made one is fine */
+void                mba_on_machine_end(mba_on_machine *m); /* accepts one whose plan failed */
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* prediction_error.h -- how far the simulator is off for kernels that it knows by their counters alone: the error that
- * `simulate --store` and `--counted` print beside their answers.
+/* prediction_error.h -- errors of the simulator for kernels that it knows by their counters alone, as `simulate
+ * --store` and `--counted` print them.
  *
  *     mba_prediction_error *e;
  *     MBA_TRY(mba_prediction_error_of_store(&e, &kernels));      // simulated on the GPU they were profiled on
  *     if (e->machine) printf("%.1f %%", e->mean);
  *     mba_prediction_error_destroy(e);
  *
- * No prediction depends on it. */
+ * No prediction depends on these errors. */
 #ifndef MBA_STUDY_PREDICTION_ERROR_H
 #define MBA_STUDY_PREDICTION_ERROR_H
 
@@ -29,7 +29,7 @@ const char *mba_machine_for_gpu(const char *gpu);
 /* Kernels of a store, on the GPU that was profiled. */
 MBA_MUST mba_status mba_prediction_error_of_store(mba_prediction_error **out, const mba_store_kernels *s);
 
-/* Our held-out kernels (sim/data/kernels), without what is known of their SASS, on the H200. */
+/* Our held-out kernels (sim/data/kernels), without their SASS, on the H200. */
 MBA_MUST mba_status mba_prediction_error_held_out(mba_prediction_error **out);
 
 void mba_prediction_error_destroy(mba_prediction_error *o); /* NULL is fine */

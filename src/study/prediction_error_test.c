@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* prediction_error_test.c -- errors of made-up measurements: each is known, because its time is made from the
- * prediction. */
+/* prediction_error_test.c -- errors of synthetic measurements. Each error is known, because the time is computed from
+ * the prediction. */
 #include "study/prediction_error.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static void three_kernels(mba_store_kernels *s, const char *machine)
         if (!mba_profiled_complete(&d->one[i])) continue;
         mba_profiled_kernel *c = &s->kernels.one[s->kernels.n];
         *c = d->one[i];
-        c->program = NULL; // the set's
+        c->program = NULL; // it belongs to the built-in set
         mba_profiled_drop_sass(c);
         assert_ok(mba_profiled_lower(&k, c, &m));
         assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));

@@ -5,7 +5,7 @@
 #include "study/simulated_step.h"
 #include "study/validation.h"
 
-/* The spreads of the H200's numbers are within the errors of its kernels. */
+/* For the unchanged H200 the errors of its kernels include the spreads of its numbers. */
 mba_status mba_profile_sum_begin(mba_profile_sum *s, const mba_gpu *m)
 {
     *s = (mba_profile_sum){ .draws = mba_simulated_grade(m) != 'B' };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profile_prediction.h -- kernels that are known by their counters alone, on one machine: each with its band, and
- * what they add up to in a step.
+/* profile_prediction.h -- predicts kernels that are known by their counters alone, on one machine: each with its band,
+ * and their sum over a step.
  *
  *     mba_profile_sum s;
  *     MBA_TRY(mba_profile_sum_begin(&s, gpu));
@@ -14,10 +14,10 @@
 #include "sim/error_bands.h"
 
 typedef struct mba_profile_sum {
-    mba_error_bands kernels;         /* errors of such predictions on the H200, by what limits a kernel, */
-    mba_band        steps;           /* and of the kernels of a step together */
-    bool            draws;           /* the machine's spreads count, too: it is not the unchanged H200 */
-    double          us, measured_us; /* launches of a step, simulated; where they were profiled */
+    mba_error_bands kernels;         /* bands from errors of such predictions on the H200, by what limits a kernel */
+    mba_band        steps;           /* the same for all kernels of a step together */
+    bool            draws;           /* the machine is not the unchanged H200: the spreads of its numbers count, too */
+    double          us, measured_us; /* all launches of a step: simulated; measured on the profiled GPU */
     double          drawn_us[MBA_GPU_SAMPLES];
 } mba_profile_sum;
 

@@ -25,7 +25,8 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
     if (so->model.task == MBA_TASK_TEXT && !shape.length) shape.length = 2048;
     MBA_TRY(mba_model_shape(&so->model, &shape));
     if (m->precision && strcmp(m->precision, "fp32") && strcmp(m->precision, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", m->precision);
+        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s\nfix: leave it out for bf16",
+                        m->precision);
     so->compute = m->precision && !strcmp(m->precision, "fp32") ? MBA_F32 : MBA_BF16;
     mba_model complete = so->model;
     return mba_model_complete(&complete);
@@ -51,7 +52,7 @@ mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
     MBA_TRY(mba_run_options_apply(&run, &so));
     MBA_TRY(options_of(&so, &w->model));
     so.device = &r->device;
-    so.memory_bytes = INT64_MAX; // the caller says whether it fits; a plan is always made
+    so.memory_bytes = INT64_MAX; // plan without a limit; the caller reports whether it fits
     return mba_session_plan(&r->session, &so);
 }
 
@@ -78,7 +79,7 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
     return MBA_OK;
 }
 
-/* Seconds of the step, then of every part. */
+/* Writes the seconds of the step, then of every part. */
 static void add_parts(double *seconds, const mba_sim_step *step, int32_t nodes, const int *part, int parts)
 {
     seconds[0] = step->seconds;

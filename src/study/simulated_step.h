@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated_step.h -- a training step of a workload on a machine that need not be here: one simulation, its draws,
+/* simulated_step.h -- simulates a training step of a workload on a machine that need not be here, its uncertainty and
  * its grade.
  *
  *     mba_workload w = { .machine = "h200", .model = { .name = "mamba2-130m" } };     // 8 x 2048 tokens by default
@@ -18,7 +18,7 @@
 typedef struct mba_workload {
     const char       *machine, *changes;  /* as mba_gpu_load and mba_gpu_set take them */
     mba_model_options model;              /* name, set, shape, precision, recompute, variants */
-    bool              stream, persistent; /* launched one by one; persistent blocks that loop over tiles */
+    bool              stream, persistent; /* launch kernels one by one; use persistent blocks */
     int64_t           ring;               /* stages of every ring buffer of asynchronous copies; 0: as planned */
     const char       *keep;               /* scratch that stays on the chip: mba_sim_how */
 } mba_workload;
@@ -33,25 +33,25 @@ typedef struct mba_simulated {
     mba_device   device;
     mba_session  session; /* planned, never bound */
     mba_sim_step step;
-    double       units, seconds_taken; /* tokens, images or graphs of a step; what the simulation took */
+    double       units, seconds_taken; /* tokens, images or graphs of a step; duration of the simulation */
 } mba_simulated;
 
-/* Only the machine: programs can be planned for r->device. r must not move, because its parts point at each other. */
+/* Sets up the machine alone: programs can be planned for r->device. Do not copy r: its parts point at each other. */
 MBA_MUST mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes);
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
-/* Simulates a training step of r->session, which is planned. Of the workload, only how it is launched is read. */
+/* Simulates a training step of r->session, which is planned. Reads only the launch options of the workload. */
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Plans, then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
-/* How many times as long the same step takes on MBA_GPU_SAMPLES machines within the spreads of its numbers
- * (sim/uncertainty.h). `part` says for every node which of `parts` it belongs to: MBA_GPU_SAMPLES times follow for
- * each of them. NULL and 0: none. */
+/* Writes MBA_GPU_SAMPLES ratios: the time of the same step on a machine with sampled numbers (sim/uncertainty.h) over
+ * its time on this machine. `part` gives for every node which of `parts` it belongs to; as many ratios follow for each
+ * part. NULL and 0: no parts. */
 MBA_MUST mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
                                         const int *part, int parts);
-void                mba_simulated_end(mba_simulated *r); /* a half-made one is fine */
+void                mba_simulated_end(mba_simulated *r); /* accepts one whose simulation failed */
 
 /* 'A': kernels checked by counters on a calibrated machine; none is yet. 'B': validated against measured times of that
- * machine. 'C': another machine, a changed one, or kernels imagined to run there. */
+ * machine. 'C': another machine, a changed one, or kernels that were never compiled for it. */
 char mba_simulated_grade(const mba_gpu *m);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* simulated_step_test.c -- a simulated step and what it is made of: shapes, grades, sums over operators, shares. */
+/* simulated_step_test.c -- a simulated step and its parts: shapes, grades, sums over operators, shares. */
 #include "study/simulated_step.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static void a_workload_has_the_shape_it_is_given(void **state)
     mba_simulated r = { 0 };
     mba_workload  w = { .model = { .name = "mamba2-130m" } };
     (void)state;
-    assert_ok(mba_simulated_plan(&r, &w)); // nothing said: 8 x 2048 tokens on an H200
+    assert_ok(mba_simulated_plan(&r, &w)); // defaults: 8 x 2048 tokens on an H200
     assert_int_equal(mba_model_units(&r.session.model), 8 * 2048);
     assert_string_equal(r.gpu.name, "h200");
     mba_simulated_end(&r);
@@ -40,7 +40,7 @@ static void only_the_unchanged_h200_is_validated(void **state)
     assert_int_equal(mba_simulated_grade(&m), 'C');
 }
 
-/* Draws of two parts that are all of the nodes: the sum of what they take is within what the step takes. */
+/* Two parts cover all nodes: in every sample, the ratio of the step lies between the ratios of the parts. */
 static void parts_of_a_step_are_drawn_with_it(void **state)
 {
     static double times[3 * MBA_GPU_SAMPLES];
@@ -93,7 +93,7 @@ static void operators_add_up_to_the_nodes(void **state)
     mba_sim_destroy(sim);
 }
 
-/* A machine with one uncertain number: the step deviates by what that number does to it. */
+/* On a machine with one uncertain number, that number alone determines the deviation of the step. */
 static void the_spread_of_one_number_is_the_spread_of_the_step(void **state)
 {
     mba_simulated      r = { 0 };

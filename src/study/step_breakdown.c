@@ -11,7 +11,7 @@ enum { OPERATORS_MAX = 128 };
 
 /* ---- operators ---- */
 
-/* `part` says for every node which operator it belongs to. */
+/* `part` gets for every node the operator that it belongs to. */
 static int gather(mba_step_operator *g, int *part, const mba_simulated *r)
 {
     int n = 0;
@@ -92,8 +92,8 @@ void mba_step_operators_free(mba_step_operators *o)
 
 /* ---- uncertainty of the machine's numbers ---- */
 
-/* Each number that has a spread moves by one standard deviation both ways, everything else as it is; independent, so
- * squares add. */
+/* Moves each number that has a spread by one standard deviation in both directions while all others stay. The numbers
+ * are independent, so squares add. */
 mba_status mba_step_deviation_find(mba_step_deviation *out, const mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
     double sum = 0, most = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* step_breakdown.h -- what a simulated step is made of: operators with their bands, shares of the time, and how much
- * the uncertainty of the machine's numbers matters.
+/* step_breakdown.h -- the parts of a simulated step: operators with their bands, shares of the time, and the effect of
+ * the uncertainty of the machine's numbers.
  *
  *     mba_step_operators o;
  *     MBA_TRY(mba_step_operators_find(&o, &simulated, &workload, sim));
@@ -16,13 +16,13 @@
 typedef struct mba_step_operator {
     const mba_op *op;
     mba_pass      pass;
-    int           nodes, limit; /* limit: of its longest node */
+    int           nodes, limit; /* limit: what limits its longest node */
     mba_sim_node  sum;          /* busy: seconds of each pipe, not shares */
     double        longest_s;
     mba_band      band; /* around sum.seconds */
 } mba_step_operator;
 
-/* Bands of the step: by the spreads of the machine's numbers; by measured over predicted steps; by both. */
+/* Bands of the step: from the spreads of the machine's numbers; from measured over predicted steps; from both. */
 typedef struct mba_step_operators {
     mba_step_operator *one;
     int                n;
@@ -33,8 +33,8 @@ MBA_MUST mba_status mba_step_operators_find(mba_step_operators *out, const mba_s
                                             mba_sim *sim);
 void                mba_step_operators_free(mba_step_operators *o);
 
-/* Standard deviation of the step if the machine's numbers have theirs and are independent, in percent; and the number
- * that contributes most, with its part. */
+/* Standard deviation of the step, in percent, if the numbers of the machine are independent and have their standard
+ * deviations; and the number that contributes most, with its contribution. */
 typedef struct mba_step_deviation {
     double percent, most_percent;
     int    key;
@@ -42,7 +42,7 @@ typedef struct mba_step_deviation {
 MBA_MUST mba_status mba_step_deviation_find(mba_step_deviation *out, const mba_simulated *r, const mba_workload *w,
                                             mba_sim *sim);
 
-/* Percent of the step's time by kind of operator; and how busy tensor units and the busiest vector pipe are. */
+/* Percent of the step's time by kind of operator; utilisation of the tensor units and of the busiest vector pipe. */
 typedef struct mba_step_shares {
     double kind[MBA_KINDS], tensor, vector;
 } mba_step_shares;

@@ -26,7 +26,7 @@ static const source sources[] = {
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
-/* Metrics that are no counts by themselves. */
+/* Metrics from which counts are computed. */
 enum {
 #define COUNT(what, metric, seen)
 #define HELP(name, metric) name,
@@ -55,7 +55,7 @@ typedef struct found {
     double source[SOURCES], help[HELPS];
 } found;
 
-/* A store from elsewhere may hold anything: a value outside these bounds counts as not measured. */
+/* A store of another program may hold any value: one outside these bounds counts as not measured. */
 static double sane(double v) { return v >= 0 && v <= 1e15 ? v : NAN; }
 
 static void find(found *f, const counters *all, int64_t kernel)
@@ -86,7 +86,7 @@ static void count(mba_profiled_kernel *c, const counters *all, int64_t kernel)
     for (int i = 0; i < SOURCES; i++)
         if (isnan(c->n[sources[i].what])) c->n[sources[i].what] = f.source[i] * sources[i].factor;
     c->n[MBA_N_L2_SUM] = sums_of(f.help);
-    /* Stores without the set `signature` have utilisations in percent: times cycles they are counts again. */
+    /* Stores without the set `signature` have utilisations in percent. Multiplied by cycles they are counts. */
     const double cycles = f.help[CYCLES] * 4 * all->sms / 100;
     if (isnan(c->n[MBA_N_INST])) c->n[MBA_N_INST] = f.help[ISSUE_BUSY] * cycles;
     if (isnan(c->n[MBA_N_FMA])) c->n[MBA_N_FMA] = f.help[FMA_BUSY] * cycles;
@@ -112,7 +112,7 @@ typedef struct times {
     const mba_row_kernel *kernel;
     int64_t n, *launches, steps, step, at, seen; /* at, seen: kernel of the last event, its events so far */
     double *us;
-    bool    found; /* a loop of steps was found: events without a step lie outside */
+    bool    found; /* the store has steps: events without a step are left out */
 } times;
 
 static int64_t place_of(const times *t, const mba_row_event *e)
@@ -169,12 +169,12 @@ static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counter
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
     if (out->kernels.n) return MBA_OK;
-    return mba_fail(
-        MBA_E_FORMAT,
-        "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-        "loads and bytes that were counted\nfix: mambascope profile with the sets roofline, cache and signature, on "
-        "a GPU that allows counters (mambascope doctor)",
-        mba_store_path(s));
+    return mba_fail(MBA_E_FORMAT,
+                    "%s has no kernel with counters\nwhy: kernels without launch plans need "
+                    "counters of instructions, loads and bytes\nfix: mambascope profile with the sets roofline, cache "
+                    "and signature, on "
+                    "a GPU that allows counters (mambascope doctor)",
+                    mba_store_path(s));
 }
 
 static mba_status load(mba_store_kernels *out, mba_store *s)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store_kernels.h -- the kernels of a store, of our program or another, as the simulator takes them: launch geometry,
+/* store_kernels.h -- loads the kernels of a store, of our program or another, for the simulator: launch geometry,
  * counters, launches and time of one step.
  *
  *     mba_store_kernels s;
@@ -23,7 +23,7 @@ typedef struct mba_store_kernels {
 } mba_store_kernels;
 
 MBA_MUST mba_status mba_store_kernels_load(mba_store_kernels *out, const char *path);
-MBA_MUST mba_status mba_store_kernels_read(mba_store_kernels *out, mba_store *s); /* of an open store */
+MBA_MUST mba_status mba_store_kernels_read(mba_store_kernels *out, mba_store *s); /* the same for an open store */
 void                mba_store_kernels_free(mba_store_kernels *s);
 
 #endif

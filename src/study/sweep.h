@@ -25,12 +25,12 @@ typedef struct mba_sweep_axis {
 } mba_sweep_axis;
 
 typedef struct mba_sweep {
-    mba_workload   w;         /* of the model only threads, precision, recompute and variants are read */
+    mba_workload   w;         /* of its model only threads, precision, recompute and variants are read */
     mba_sweep_axis axis[2];   /* n 0: none */
-    bool           spread;    /* sample the machine's numbers at every point, not only unchanged */
+    bool           spread;    /* sample the machine's numbers at every point, not only at the unchanged one */
     mba_band       validated; /* measured over predicted steps: mba_validation_bands */
-    mba_sim       *sim;       /* the caller's; remembers kernels between calls */
-    /* what all calls have cost: points, kernels that were not remembered, events, seconds; the sampling is not in it */
+    mba_sim       *sim;       /* of the caller; it remembers kernels between calls */
+    /* Cost of all calls without sampling: points, kernels that were not remembered, events, seconds. */
     int64_t points, kernels, events;
     double  seconds;
 } mba_sweep;
@@ -38,24 +38,24 @@ typedef struct mba_sweep {
 /* Reads one axis or two ("hbm=x0.5:x1:x2"). MBA_E_ARG: not an axis, or both change the same number. */
 MBA_MUST mba_status mba_sweep_axes(mba_sweep *s, const char *axis, const char *by);
 int                 mba_sweep_size(const mba_sweep *s);  /* points of a model */
-bool                mba_sweep_draws(const mba_sweep *s); /* every point has the band of its speed-up */
+bool                mba_sweep_draws(const mba_sweep *s); /* whether every point has a band of its speed-up */
 
 typedef struct mba_sweep_point {
     char        model[64];
-    const char *value[2];            /* of the axes, in `s`; "-": no such axis */
-    char        refused[512];        /* why this machine cannot run the step; all numbers are then NaN; "" */
+    const char *value[2];            /* of the axes, points into `s`; "-": no such axis */
+    char        refused[512];        /* why this machine cannot run the step; all numbers are then NaN. "": it can */
     double      ms, low_ms, high_ms; /* the step and its band */
     double      speedup;             /* against the unchanged machine and workload */
-    mba_ratio   ratio;               /* of the speed-up, where mba_sweep_draws */
+    mba_ratio   ratio;               /* band of the speed-up, if mba_sweep_draws */
     double      units_s, dram_gbs;   /* tokens, images or graphs; of the step */
     int         limit;               /* of its longest node: mba_sim_limits */
-    char        grade;               /* C where kernels run that nobody has compiled */
+    char        grade;               /* C if the kernels were never compiled in this form */
 } mba_sweep_point;
 
-/* Every point of a model, the second axis fastest. */
+/* Simulates every point of a model; the second axis varies fastest. */
 MBA_MUST mba_status mba_sweep_points(mba_sweep_point *out, mba_sweep *s, const mba_model_options *model);
 
-/* Percent of speed per percent more of each of these numbers. */
+/* Elasticity: percent of speed per percent more of each of these numbers. */
 extern const char *const mba_sweep_numbers[MBA_SWEEP_NUMBERS];
 MBA_MUST mba_status mba_sweep_elasticity(double out[MBA_SWEEP_NUMBERS], mba_sweep *s, const mba_model_options *model);
 

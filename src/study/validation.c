@@ -10,24 +10,27 @@
 #include "core/check.h"
 #include "core/file.h"
 #include "core/print.h"
+#include "core/scan.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
 #include "study/simulated_step.h"
 
-/* ---- operators by themselves, caches swept ---- */
+/* ---- single operators with flushed caches ---- */
 
 static mba_point *find_op(mba_measured *d, const char *operator, const char * note, int ordinal)
 {
     for (int i = 0; i < d->n; i++) {
-        mba_point *p = &d->point[i];
+        mba_point  *p = &d->point[i];
+        const char *which = p->which;
+        int64_t     k;
         if (p->source == MBA_POINT_OP && !strcmp(p->operator, operator) && !strcmp(p->subject, note)
-            && atoi(p->which) == ordinal)
+            && mba_scan_int(&which, &k) && k == ordinal)
             return p;
     }
     return NULL;
 }
 
-/* As `bench op` lists them: the nodes of the operator and of its backward, in order. */
+/* Predicts the nodes of the operator and of its backward operator, in the order of `bench op`. */
 static mba_status predict_case(mba_measured *d, mba_sim *sim, const mba_gpu *m, const mba_machine *plans,
                                const mba_op *op, const mba_case *size)
 {
@@ -95,13 +98,13 @@ static mba_status workload_of(mba_workload *w, char *words)
         else if (value && !strcmp(key, "--precision")) w->model.precision = value;
         else
             return mba_fail(MBA_E_FORMAT,
-                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --op, "
-                            "--batch, --length, --graphs, --image, --precision",
+                            "a measured step has the unknown option '%s'\nfix: use --set, --op, --batch, "
+                            "--length, --graphs, --image or --precision",
                             key);
     }
-    return w->model.name
-               ? MBA_OK
-               : mba_fail(MBA_E_FORMAT, "a step of no model\nwhy: the subject is empty\nfix: tools/measured_points");
+    return w->model.name ? MBA_OK
+                         : mba_fail(MBA_E_FORMAT,
+                                    "a measured step names no model\nfix: write the file with tools/measured_points");
 }
 
 static void predict_group(mba_point *p, const mba_simulated *r)
@@ -220,7 +223,7 @@ static void apply_counters(void *of, const mba_program *p, int32_t node, int lau
     mba_profiled_apply(k, c, b->m);
 }
 
-/* Time by counted work and the rates of the data sheet alone. */
+/* The time of the counted work at the rates of the data sheet alone. */
 static double roofline_us(const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm], lanes = 32;
@@ -423,7 +426,7 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
     mba_status st = mba_profiled_load(&d, path);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
         if (d->one[i].program)
-            st = mba_fail(MBA_E_ARG, "%s has plans already\nfix: freeze what tools/kernel_points wrote", path);
+            st = mba_fail(MBA_E_ARG, "%s has plans already\nfix: serialize a file of tools/kernel_points", path);
     if (st == MBA_OK) st = mba_sim_create(&sim);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
         if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
@@ -450,19 +453,19 @@ static void take_in(mba_band *b, double times)
 static mba_status band_of_steps(mba_band *out, const mba_measured *d)
 {
     int steps = 0;
-    *out = (mba_band){ 1, 1 }; // the prediction itself lies in its band
+    *out = (mba_band){ 1, 1 }; // the band contains the prediction
     for (int i = 0; i < d->n; i++) {
         if (d->point[i].source != MBA_POINT_TOTAL) continue;
         take_in(out, d->point[i].ms / d->point[i].predicted_ms);
         steps++;
     }
     return steps ? MBA_OK
-                 : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\n"
-                                          "fix: tools/measured_points");
+                 : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: the band needs at least "
+                                          "one\nfix: write the file with tools/measured_points");
 }
 
 /* Bands come from held-out operators. Constants were fitted to the others, so their errors are smaller than those of an
- * operator nobody has seen: only 60 % of the held-out operators lie in the bands of the fitted ones. */
+ * operator that is new to the simulator: only 60 % of the held-out operators lie in the bands of the fitted ones. */
 mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
 {
     mba_prediction_residual *r = calloc((size_t)d->n + 1, sizeof *r);

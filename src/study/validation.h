@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* validation.h -- the simulator against measured times: predicts every measured point and every counted kernel, and
- * makes the bands around other predictions from the errors.
+/* validation.h -- compares the simulator with measured times: predicts every measured point and every profiled kernel,
+ * and computes the bands around other predictions from the errors.
  *
  *     mba_measured *d;
  *     MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
@@ -27,9 +27,9 @@ MBA_MUST mba_status mba_validation_kernels(mba_profiled_set **out, const char *p
  * was measured. */
 MBA_MUST mba_status mba_validation_serialize(const char *out, const char *path, const char *machine);
 
-/* Measured over predicted time on the H200. `steps`: the range over whole steps, and 1, which is the prediction: the
- * band around any predicted step. `operators` (may be NULL): by what limits an operator. `sim` remembers the kernels
- * for later questions. */
+/* Measured over predicted time on the H200. `steps`: the range over whole steps, widened to contain 1: the band around
+ * any predicted step. `operators` (may be NULL): bands by what limits an operator. `sim` remembers the kernels for
+ * later calls. */
 MBA_MUST mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim);
 
 MBA_MUST mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *predicted);
@@ -40,10 +40,10 @@ MBA_MUST mba_status mba_validation_foreign(mba_error_bands *kernels, mba_band *s
 
 /* ---- statistics ---- */
 
-double mba_error_percent(double predicted, double measured); /* signed; NaN where one of them is not above 0 */
+double mba_error_percent(double predicted, double measured); /* signed; NaN if one of them is not above 0 */
 
 /* A step of p's workload, ms: its kernels from their counters, and the inputs, which counters do not see. 0: not
- * counted. */
+ * profiled. */
 double mba_step_ms_from_counters(const mba_profiled_set *k, const mba_point *p);
 
 /* Counted DRAM bytes of a step: every kernel of the workload as often as it runs. 0: not counted. */

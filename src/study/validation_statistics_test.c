@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* validation_statistics_test.c -- statistics of made-up points and kernels, worked by hand. */
+/* validation_statistics_test.c -- statistics of synthetic points and kernels, computed by hand. */
 #include "study/validation.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void a_step_is_the_sum_of_its_kernels(void **state)
     mba_profiled_set    k = { one, 4 };
     mba_point           p = { .source = MBA_POINT_TOTAL, .subject = "a", .ms = 10, .inputs_ms = 0.5 };
     (void)state;
-    assert_near(mba_step_dram_bytes(&k, "a"), 2 * 100 + 3 * 1000, 0); // what was not counted is not in it
+    assert_near(mba_step_dram_bytes(&k, "a"), 2 * 100 + 3 * 1000, 0); // kernels without counters are left out
     assert_near(mba_step_dram_bytes(&k, "c"), 0, 0);
     assert_near(mba_step_ms_from_counters(&k, &p), 0, 0);
     one[2].step_ms = 9;
@@ -57,7 +57,7 @@ static void the_worst_is_the_farthest_either_way(void **state)
     assert_near(mba_worst_step_percent(&(mba_measured){ p, 3 }), -20, 1e-12);
 }
 
-/* Rows of the built-in set, measured as they are predicted, then the other way round, then not at all. */
+/* Rows of the built-in set, measured as predicted, then with the opposite sign, then unchanged. */
 static void signs_are_counted_by_what_was_measured(void **state)
 {
     static mba_emulated_set d;

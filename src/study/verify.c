@@ -54,7 +54,7 @@ static int64_t launches_of(const mba_analysis *a, int64_t node)
     return n;
 }
 
-/* Tensor FLOPs that the launches of a node issue over its least work: padded tiles, masked halves, recomputed
+/* Tensor FLOPs that the launches of a node issue, over its least work: padded tiles, masked halves, recomputed
  * products. */
 static double padding_of(const mba_analysis *a, const mba_row_node *node)
 {
@@ -66,13 +66,13 @@ static double padding_of(const mba_analysis *a, const mba_row_node *node)
 
 static const char *kernel_of(const mba_row_launch *l) { return l && l->kernel ? l->kernel : ""; }
 
-/* Kernels whose work depends on the decays in the data; a store may have the number (gpu_data.c). */
+/* Whether the work of the kernel depends on the decays in the data; a store may have its amount (gpu_data.c). */
 static bool forgets(const char *kernel)
 {
     return !strncmp(kernel, "ssd_states", 10) || (!strncmp(kernel, "ssd_scan", 8) && strstr(kernel, "_split"));
 }
 
-/* Counts are whole numbers; a mean over several launches is one up to rounding. */
+/* Counts are whole numbers; a mean over several launches is whole up to rounding. */
 static mba_agreement judge_count(double measured, double expected)
 {
     if (isnan(measured) || isnan(expected) || (measured == 0 && expected == 0)) return MBA_NOT_JUDGED;
@@ -109,7 +109,7 @@ static mba_agreement judge_bytes(const mba_verification *v, double l2_bytes)
     return read <= v->loads ? MBA_AGAIN : MBA_DIFFERS;
 }
 
-/* With a cold L2 nothing is in the cache before, and what is left dirty is counted. */
+/* With a cold L2 no operand is in the cache beforehand, and lines that stay dirty are counted. */
 static void judge_settled(mba_verification *v, double l2_bytes)
 {
     const double read = mba_counter_value(v->kernel, "settled__dram_bytes_read.sum"),
@@ -202,7 +202,7 @@ double mba_verified_writes(const mba_analysis *a)
 {
     double measured = 0, expected = 0;
     if (a->nnodes == 0 || a->node[a->nnodes - 1].id != a->nnodes - 1)
-        return NAN; // a reduced store (`export --store`) has not all nodes
+        return NAN; // a reduced store (`export --store`) lacks nodes
     for (int64_t i = 0; i < a->nkernels; i++)
         if (a->kernel[i].per_step > 0)
             measured += a->kernel[i].per_step * mba_counter_value(&a->kernel[i], "dram__bytes_write.sum");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* verify_test.c -- plan against counters where two launches share their items, and where L2 holds writes back. */
+/* verify_test.c -- plans against counters: two launches that share their items, and an L2 that delays writes. */
 #include "study/verify.h"
 
 #include "tests/scratch.h"
@@ -172,7 +172,7 @@ static void put_settled(int64_t kernel, double reads, double writes)
                                                              .launches = 1 }));
 }
 
-/* 500 bytes read, 600 loaded, 300 written; in a step 40 of those lag. Between two sweeps nothing may. */
+/* 500 bytes read, 600 loaded, 300 written; in a step 40 of these lag. With a cold L2 nothing may lag. */
 static void between_sweeps_nothing_lags(void **state)
 {
     (void)state;
@@ -200,12 +200,12 @@ static void between_sweeps_nothing_lags(void **state)
         assert_near(v[i].settled_bytes, of[i].reads + of[i].writes, 0);
         assert_int_equal(v[i].bytes, MBA_LAGS);
     }
-    assert_int_equal(v[N].settled, MBA_NOT_JUDGED); // a store of before
+    assert_int_equal(v[N].settled, MBA_NOT_JUDGED); // a store of an earlier version
     assert_true(isnan(v[N].settled_ratio));
     end(a, v);
 }
 
-/* What is forgotten is left out: fewer is right, more is not; and of no other kernel. */
+/* Kernels that skip decayed chunks may do less work than planned, never more; no other kernel may. */
 static void states_that_are_forgotten_may_be_left_out(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
     end(a, v);
 }
 
-/* What the data leaves of the plan is held to exactly; fewer, or all of the plan, is not right then. */
+/* If the store has the work counted from the data, the kernel must match it exactly. */
 static void what_data_decides_is_exact_where_it_was_counted(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void what_data_decides_is_exact_where_it_was_counted(void **state)
     end(a, v);
 }
 
-/* Of an operator with two launches each has the bytes of its plan. */
+/* Each of two launches of an operator is expected to move the bytes of its own plan. */
 static void launches_of_one_operator_have_their_own_bytes(void **state)
 {
     (void)state;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/print.h"
+#include "core/scan.h"
 #include "study/prediction_error.h"
 #include "study/simulated_step.h"
 #include "study/validation.h"
@@ -50,7 +51,7 @@ static const mba_wi_axis sizes[] = {
     { "state", "state size", 4, { 16, 32, 64, 128 } },
     { "head_dim", "Mamba-2 head width", 3, { 32, 64, 128 } },
 };
-enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* the axes from SSD_SIZES on exist in Mamba-2 only */
+enum { SIZES = sizeof sizes / sizeof *sizes, SSD_SIZES = 2 }; /* axes from SSD_SIZES on exist for Mamba-2 only */
 _Static_assert((int)CURVES <= (int)MBA_WI_CURVES && (int)SIZES <= (int)MBA_WI_SIZES, "room for every axis");
 
 /* Appends "hbm=x2" to the changes in `text`. */
@@ -128,7 +129,7 @@ static mba_status run_planned(mba_wi_step *out, planner *p, const mba_workload *
     const mba_machine seen = mba_gpu_for_plans(&gpu);
     if (!p->there || !plans_alike(&seen, &p->last.machine)) {
         forget(p);
-        p->there = true; // a half-made plan is freed, too
+        p->there = true; // also frees a plan that failed
         MBA_TRY(mba_simulated_plan(&p->last, w));
     }
     MBA_TRY(
@@ -277,23 +278,26 @@ const char *mba_machine_of_run(const mba_analysis *a)
     return gpu && strcmp(a->device, "cpu") ? mba_machine_for_gpu(gpu) : NULL;
 }
 
-/* Parses the shape that a store has as text: "batch 4 x length 4096", "batch 128 of 224 x 224 pixels", "at most 128
- * graphs,". *known: the text is one of these. */
+/* Parses "batch 4 x length 4096", "batch 128 of 224 x 224 pixels" or "at most 128 graphs, .."; false for other
+ * texts. */
+static bool parse_shape(mba_batch_shape *s, const char *text)
+{
+    *s = (mba_batch_shape){ 0 };
+    if (mba_scan_text(&text, "at most ")) return mba_scan_int(&text, &s->graphs) && mba_scan_text(&text, " graphs");
+    if (!mba_scan_text(&text, "batch ") || !mba_scan_int(&text, &s->batch)) return false;
+    return mba_scan_text(&text, " x length ") ? mba_scan_int(&text, &s->length) : mba_scan_text(&text, " of ");
+}
+
+/* The shape of the batch that a store has as text. *known: the text is a shape. */
 static mba_status shape_of(mba_batch_shape *s, bool *known, mba_store *store)
 {
     mba_row_parameter *p;
     int64_t            n;
-    long long          a, b;
     *known = false;
     MBA_TRY(mba_load_parameter(store, &p, &n));
     for (int64_t i = 0; i < n; i++) {
         if (!p[i].name || !p[i].value || strcmp(p[i].name, "batch")) continue;
-        if (sscanf(p[i].value, "batch %lld x length %lld", &a, &b) == 2)
-            *s = (mba_batch_shape){ .batch = a, .length = b };
-        else if (sscanf(p[i].value, "batch %lld of", &a) == 1) *s = (mba_batch_shape){ .batch = a };
-        else if (sscanf(p[i].value, "at most %lld graphs", &a) == 1) *s = (mba_batch_shape){ .graphs = a };
-        else return MBA_OK;
-        *known = true;
+        *known = parse_shape(s, p[i].value);
         return MBA_OK;
     }
     return MBA_OK;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* whatif.h -- what the simulator says about the models of a report: other machines, other sizes, and how far to trust
- * it.
+/* whatif.h -- simulations for the models of a report: other machines, other sizes, and their validation.
  *
  *     mba_whatif *w = calloc(1, sizeof *w);
  *     MBA_TRY(mba_whatif_make(w, runs, n));                      // some hundred simulated steps: a few seconds
  *     mba_doubled d = mba_wi_doubled(w, -1, MBA_WI_STEP);
  *     printf("twice the %s: %.2f times as fast\n", w->curve[d.axis].name, d.gain);
  *
- * Plain numbers, so that drawing them needs no simulator. Everything is SIMULATED but measured_ms and the measured
- * set. */
+ * The result is plain numbers, so that drawing them needs no simulator. Everything is SIMULATED except measured_ms and
+ * the measured set. */
 #ifndef MBA_STUDY_WHATIF_H
 #define MBA_STUDY_WHATIF_H
 
@@ -33,8 +32,8 @@ typedef struct mba_wi_axis {
     double      value[MBA_WI_VALUES];
 } mba_wi_axis;
 
-/* A step: its time, and the parts of it by what binds the longest launch of each operator; the same of its SSM
- * operators alone. */
+/* The time of a step and its parts, by what limits the longest launch of each operator; the same for its SSM operators
+ * alone. */
 typedef struct mba_wi_time {
     double ms, share[MBA_WI_BOUNDS];
 } mba_wi_time;
@@ -51,7 +50,7 @@ typedef struct mba_wi_op {
 
 typedef struct mba_wi_model {
     char name[64], batch[128], unit[16];
-    /* measured: on the machine that is simulated, else NaN; of a part: of its kernels */
+    /* measured on the machine that is simulated, else NaN; of a part: the sum of its kernels */
     double      units, measured_ms[MBA_WI_PARTS];
     bool        text;
     mba_wi_step base, grid[MBA_WI_GRID]; /* grid: all values of the sliders, the last one fastest */
@@ -74,8 +73,8 @@ typedef struct mba_wi_measured {
 } mba_wi_measured;
 
 typedef struct mba_whatif {
-    char            machine[64]; /* that is changed: "h200" */
-    char            grade;       /* of the unchanged machine; changed ones are C */
+    char            machine[64]; /* the machine that is changed: "h200" */
+    char            grade;       /* grade of the unchanged machine; changed ones are C */
     double          low, high;   /* measured over predicted time of whole steps, least and most */
     mba_wi_axis     slider[MBA_WI_SLIDERS], curve[MBA_WI_CURVES], size[MBA_WI_SIZES];
     int             ncurves, nsizes;
@@ -92,7 +91,7 @@ typedef struct mba_whatif {
 extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
 
 /* Simulates the models of those runs that ran on a GPU, at their sizes, on the machine of the first; if none did, the
- * five workloads at full size on an H200. `out` is the caller's. */
+ * five workloads at full size on an H200. The caller owns `out`. */
 MBA_MUST mba_status mba_whatif_make(mba_whatif *out, const mba_analysis *const *run, int runs);
 
 /* The built-in machine file of the GPU that a run used; NULL: it ran on the CPU, or there is no file. */
@@ -105,15 +104,15 @@ int mba_wi_grid_size(const mba_whatif *w);
 /* Time on the unchanged machine over that with value i of a curve. */
 double mba_wi_speedup(const mba_whatif *w, int model, mba_wi_of part, int axis, int i);
 
-/* Which number of the machine speeds a model up most when it is doubled; model -1: the model that gains most. The
- * clock, which speeds up everything, is left out. gain 0: no axis was doubled. */
+/* The number of the machine that speeds a model up most when it is doubled; model -1: the model that gains most. The
+ * clock is left out, because it speeds up everything. gain 0: no axis was doubled. */
 typedef struct mba_doubled {
     double gain;
     int    axis, model;
 } mba_doubled;
 mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part);
 
-/* The largest elasticity of a model's step, percent of speed per percent more of a number; *axis: whose curve. */
+/* The largest elasticity of a model's step, in percent of speed per percent more of a number; *axis: its curve. */
 double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis);
 
 #endif

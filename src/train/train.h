@@ -43,9 +43,9 @@ typedef struct mba_train_options {
     uint64_t            seed;
     double              guard; /* skip norms above this multiple of their median; 0: only NaN */
 
-    mba_feed_options feed;  /* the data; .held_out, .seed and .micros are set here */
-    bool             carry; /* text: each row continues its document with its states (truncated
-                                                     back-propagation through time) */
+    mba_feed_options feed; /* the data; .held_out, .seed and .micros are set here */
+    /* Text: each row continues its document with its states (truncated back-propagation through time). */
+    bool carry;
 
     const char     *out;              /* run directory: log.jsonl, step-*, best; NULL: nothing is saved */
     const mba_lock *lock;             /* of `out`, if the caller holds it; NULL: taken here */

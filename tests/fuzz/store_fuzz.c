@@ -8,9 +8,9 @@
 #include "scope/diff.h"
 #include "scope/export.h"
 #include "scope/memory.h"
-#include "study/claims.h"
 #include "study/store_kernels.h"
 #include "study/verify.h"
+#include "study/verdict_matrix.h"
 
 /* Kernels of the store as the simulator sees them. */
 static void lower_kernels(mba_store *s)
@@ -34,6 +34,7 @@ static void read_all(mba_store *s)
     static FILE      *nowhere;
     mba_analysis     *a;
     mba_claim         claims[MBA_CLAIMS];
+    mba_matrix       *matrix = NULL;
     mba_diff_row     *row = NULL;
     mba_blocks_view  *blocks = NULL;
     mba_reuse        *reuse = NULL;
@@ -50,6 +51,8 @@ static void read_all(mba_store *s)
     a->beside = &a;
     a->nbeside = 1;
     mba_claims_judge(a, claims);
+    if ((st = mba_matrix_create(&matrix, (mba_analysis *[]){ a, a }, 2)) != MBA_OK) check_refusal(st);
+    mba_matrix_destroy(matrix);
     for (int g = 0; g < MBA_KERNEL_GROUPS; g++) {
         mba_intensity_of(a, (mba_group_of)g);
         mba_bandwidth_of(a, (mba_group_of)g);

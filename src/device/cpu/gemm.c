@@ -20,6 +20,7 @@
 
 #include "core/device.h"
 #include "core/op.h"
+#include "core/scan.h"
 
 /* A tile is large enough that packing its operands costs little, and small enough that a layer has several tiles per
  * core. If a product has fewer than TILES_MIN tiles, they are halved, down to a side of SIDE_MIN. Sides are multiples
@@ -86,10 +87,13 @@ static bool has_room(size_t bytes)
 /* The size of this process's address space; 0 if unknown. */
 static size_t address_space(void)
 {
-    long  pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f && fscanf(f, "%ld", &pages) != 1) pages = 0;
-    if (f) fclose(f);
+    char        line[128] = "";
+    const char *at = line;
+    int64_t     pages = 0;
+    FILE       *f = fopen("/proc/self/statm", "r");
+    if (!f) return 0;
+    if (!fgets(line, sizeof line, f) || !mba_scan_int(&at, &pages)) pages = 0;
+    fclose(f);
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 

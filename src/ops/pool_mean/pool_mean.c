@@ -40,8 +40,9 @@ static mba_cost pool_mean_cost(const mba_node *n)
 
 static double pool_mean_terms(const mba_node *n, int out)
 {
+    const int64_t each = mba_rows(n->in[X]) / n->in[X]->type.dim[0];
     (void)out;
-    return (double)(mba_rows(n->in[X]) / n->in[X]->type.dim[0]);
+    return (double)each;
 }
 
 static mba_status pool_mean_images_plan(mba_plan *p, const mba_node *n, const mba_machine *m)

@@ -54,7 +54,7 @@ static double segment_pool_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[X]); // one graph may have all rows
 }
 
-/* CUDA: a block per graph and block of channels. */
+/* CUDA: one block per graph and block of channels. */
 static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t C = mba_cols(n->in[X]), G = mba_rows(n->out[Y]);
@@ -65,7 +65,8 @@ static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* CUDA: a graph's rows are dealt to as many blocks as fill the device; one graph more is what lies behind the last. */
+/* CUDA: as many blocks as fill the device share the rows of a graph. One additional graph stands for the rows after the
+ * last. */
 static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     enum { BLOCKS_SM = 4 };
@@ -82,7 +83,10 @@ static void segment_pool_build(mba_graph *g, const mba_case *c)
     mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, N, C + 2 * c->dim[4]), MBA_INIT_NORMAL(1));
     mba_tensor   *ptr = mba_index(g, "ptr", MBA_TYPE(MBA_I32, G + 1), N + 1);
     double       *p = mba_arena_new(g->arena, double, G + 1);
-    for (int64_t s = 0; s < G; s++) p[s + 1] = s % 3 == 1 ? p[s] : (double)((s + 1) * (N - 1) / G);
+    for (int64_t s = 0; s < G; s++) {
+        const int64_t end = (s + 1) * (N - 1) / G;
+        p[s + 1] = s % 3 == 1 ? p[s] : (double)end;
+    }
     mba_example(g, ptr, p);
     if (!c->dim[4]) {
         mba_segment_pool(g, x, ptr, (mba_pool)c->dim[3]);

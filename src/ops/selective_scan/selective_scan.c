@@ -216,7 +216,8 @@ static double selective_scan_terms(const mba_node *n, int out)
 static double selective_scan_bwd_terms(const mba_node *n, int out)
 {
     const scan_dims d = scan_dims_of(n);
-    if (out == DB || out == DC) return (double)(d.L * d.D / d.G);
+    const int64_t   group = d.D / d.G;
+    if (out == DB || out == DC) return (double)(d.L * group);
     if (out == DA_LOG || out == DSKIP || out == DDT_BIAS) return (double)(d.B * d.L * d.N);
     return (double)(d.L * d.N);
 }

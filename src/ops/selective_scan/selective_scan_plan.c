@@ -10,7 +10,8 @@
 #include "ops/selective_scan/selective_scan_plan.h"
 
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
-enum { ORIGINS_BYTES = 160 }; // size of struct origins
+enum { ORIGINS_BYTES = 160 };            // size of struct origins
+enum { TILE_SAVES = TILE / SAVE_EVERY }; // states that the forward saves per tile
 
 /* ---- which nodes `tiles` and `specialized` take ---- */
 
@@ -183,7 +184,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, values * N, NULL);
     mba_phase_work(l, MBA_FMA, values * N * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), (double)width * N * e);
-    else store_operand(l, n, KEPT, (double)(TILE / SAVE_EVERY * width) * N);
+    else store_operand(l, n, KEPT, (double)(TILE_SAVES * width) * N);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
@@ -270,8 +271,8 @@ static const tile_time backward_time_8 = { 6, { 0, 2, 2.7, 3.4, 4.3, 5.2, 6.1 },
 /* Time for one tile of each of `blocks` blocks: full waves, and a last one with fewer blocks per SM. */
 static double wave_time(int64_t blocks, int64_t sm, const tile_time *p)
 {
-    const int64_t each = mba_ceil(blocks, sm);
-    return (double)(each / p->blocks_per_sm) * p->us[p->blocks_per_sm] + p->us[each % p->blocks_per_sm];
+    const int64_t each = mba_ceil(blocks, sm), full = each / p->blocks_per_sm;
+    return (double)full * p->us[p->blocks_per_sm] + p->us[each % p->blocks_per_sm];
 }
 
 /* Time of the pass over `items` in blocks of `width` channels, with the carry pass. */
@@ -341,7 +342,7 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * (2.5 + whole), NULL);
-    store_operand(l, n, KEPT, whole * (double)(TILE / SAVE_EVERY * width * d.N));
+    store_operand(l, n, KEPT, whole * (double)(TILE_SAVES * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, half || three_roles ? 4 : 2);
@@ -437,7 +438,7 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     if (from_saved) {
         l->smem_bytes += (size_t)(2048 + (N == 8 ? 8 * TILE * 16 : 0)); // two saved states; wider rows of x, dy
         load_operand(l, n, YS_IN, values);
-        load_operand(l, n, KEPT_IN, (double)(TILE / SAVE_EVERY * CH * N));
+        load_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
     } else {
         if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e);
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * e));

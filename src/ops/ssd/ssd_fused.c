@@ -251,7 +251,7 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     if (s.recomputed) {
         mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2), NULL); // scaling of x is packed
+        mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2.0), NULL); // scaling of x is packed
         mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
@@ -528,6 +528,7 @@ static void plan_finish(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const double    values = 2 * Q * 32, tiles = (double)(mba_ceil(d->P, P) * tiles_of_n(w));
+    const int64_t   pairs = d->B * w->r.K / 2;
     mba_launch     *l = mba_plan_launch(w->p, w->tiled ? "ssd_tiled_finish" : "ssd_finish", MBA_VECTOR,
                                         w->chunks / 2 * mba_ceil(d->H, 32), 1024);
     l->regs = 32;
@@ -542,7 +543,7 @@ static void plan_finish(const plan_builder *w)
                         mba_ceil(d->C > 1 ? d->H * d->P : d->H, SSD_SUM_COLS), 32 * SSD_SUM_COLS);
     l->grid[1] = 3;
     l->regs = 32;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)(d->B * w->r.K / 2));
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SMALL_WORK), SSD_SUM_COLS * 4 * (double)pairs);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 

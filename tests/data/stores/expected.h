@@ -16,18 +16,18 @@ static const struct {
     { "peer_mamba1", 226.8872, 23.467, 62.162, 424.71, 330.17, NAN },
 };
 
-/* o open, r reproduced, x refuted, d depends: F1 .. F11 of a store with others beside it. */
+/* o open, r reproduced, x refuted, d depends, n not applicable: F1 .. F11. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
-    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrdddrxrrrr" },
-    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxrxdddxrdr" },
-    { "mamba1", { "mamba2" }, "xxrdodrrord" },
-    { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxrxdrdrrrr" },
-    { "peer", { "mamba2" }, "xxrxdrdroor" },
-    { "peer_mamba1", { "peer" }, "xxdxoxoxorr" },
-    { "mamba2", { NULL }, "rrddorxroor" },
-    { "hybrid", { NULL }, "rrddorxroor" },
-    { "vision", { NULL }, "xrdxoxodood" },
-    { "graph", { NULL }, "xxrxodrxoox" },
+    { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrxdordrrrd" },
+    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxdroddxrxx" },
+    { "mamba1", { "mamba2" }, "rxddodnrnrx" },
+    { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxdrordrorx" },
+    { "peer", { "mamba2" }, "xxdrordroox" },
+    { "peer_mamba1", { "peer" }, "xxxxoxnxnrx" },
+    { "mamba2", { NULL }, "rrxdordrood" },
+    { "hybrid", { NULL }, "rdxdordrood" },
+    { "vision", { NULL }, "ddxxoxndnox" },
+    { "graph", { NULL }, "xxdxodnxnox" },
 };
 
 /* Percent by which a step is longer: recorded as a whole, event by event in a row (NAN: not run so). */

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/* first_screen.c -- see parts.h: the three cards below the verdicts: what limits each run, the kernel to fix, and the
+ * hardware that helps. Numbers have two significant figures here; the sections have them all. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/parts.h"
+#include "study/advice.h"
+#include "study/step_limits.h"
+
+/* A gain counts as a finding if the lower end of its band is above it. */
+static const double FINDING = 1.05;
+
+static mba_word two_digits(double v)
+{
+    mba_word w;
+    if (isnan(v)) return (mba_word){ "–" };
+    const int digits = v == 0 ? 0 : (int)floor(log10(fabs(v)));
+    snprintf(w.s, sizeof w.s, "%.*f", digits >= 1 ? 0 : digits < -3 ? 4 : 1 - digits, v);
+    return w;
+}
+
+static bool is_counted(const mba_run *run) { return run->a->ncounters > 0 && run->a->busy_s > 0 && run->a->sms > 0; }
+
+/* The runs of the cards: those with sections of their own, and those that stand for a column of the matrix. */
+typedef struct runs {
+    const mba_run *run[MBA_RUNS_MAX];
+    const char    *label[MBA_RUNS_MAX];
+    int            n;
+} runs;
+
+static runs runs_of(const mba_stores *r, const mba_matrix *m)
+{
+    runs all = { .n = 0 };
+    for (int i = 0; i < r->n; i++) {
+        bool column = false;
+        for (int c = 0; m && c < MBA_COLUMNS; c++) column |= m->store[c] == r->run[i].a;
+        if (!is_counted(&r->run[i]) || (i >= r->shown && !column)) continue;
+        all.run[all.n] = &r->run[i];
+        all.label[all.n++] = mba_run_label(r, i);
+    }
+    return all;
+}
+
+static void card_open(mba_buf *b, const char *eyebrow)
+{
+    mba_buf_add(b, "<div class=\"fcard\"><p class=\"eyebrow\">%s</p>", eyebrow);
+}
+
+/* ---- what limits each run ---- */
+
+static const char *const paints[MBA_STEP_LIMITS] = {
+    "l-tensor", "l-dram", "l-chip", "l-latency", "l-host", "l-unknown"
+};
+
+/* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
+static void limits_heading(mba_buf *b, const runs *r)
+{
+    mba_assert(r->n > 0 && r->n <= MBA_RUNS_MAX);
+    bool any = false;
+    mba_buf_put(b, "<h2>");
+    for (int l = 0; l < MBA_STEP_LIMITS; l++) {
+        int of[MBA_RUNS_MAX], n = 0;
+        for (int i = 0; i < r->n; i++)
+            if ((int)mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).most == l) of[n++] = i;
+        if (!n) continue;
+        const char *name = mba_step_limit_name((mba_step_limit)l);
+        const bool  lower = name[0] >= 'a' && name[0] <= 'z';
+        mba_buf_put(b, any ? "; " : "");
+        mba_buf_add(b, "%c%s", !any && lower ? name[0] - 'a' + 'A' : name[0], name + 1);
+        mba_buf_put(b, l == MBA_STEP_PRODUCTS ? " limit " : " limits ");
+        for (int k = 0; k < n; k++) {
+            mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
+            mba_buf_html(b, r->label[of[k]]);
+        }
+        any = true;
+    }
+    mba_buf_put(b, "</h2>");
+}
+
+static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
+{
+    const mba_step_limits l = mba_step_limits_of(run->a, MBA_BUSY_PCT);
+    mba_buf_put(b, "<div class=\"lr\"><b>");
+    mba_buf_html(b, label);
+    mba_buf_put(b, "</b><div class=\"sb\" role=\"img\" aria-label=\"");
+    for (int k = 0; k < MBA_STEP_LIMITS; k++)
+        if (l.share[k] >= 0.005)
+            mba_buf_add(b, "%s %s %%; ", mba_step_limit_name((mba_step_limit)k), two_digits(100 * l.share[k]).s);
+    mba_buf_put(b, "\">");
+    for (int k = 0; k < MBA_STEP_LIMITS; k++) {
+        if (!(l.share[k] >= 0.005)) continue;
+        mba_buf_add(b, "<i class=\"%s\" data-x=\"%s\" style=\"--w:%.1f\">", paints[k], mba_exact(100 * l.share[k]).s,
+                    100 * l.share[k]);
+        if (l.share[k] >= 0.07) mba_buf_add(b, "%.0f", 100 * l.share[k]);
+        mba_buf_put(b, "</i>");
+    }
+    mba_buf_put(b, "</div></div>");
+}
+
+static void limits_card(mba_buf *b, const runs *r)
+{
+    card_open(b, "What limits each run");
+    limits_heading(b, r);
+    mba_buf_put(b, "<ul class=\"legend\">");
+    for (int k = 0; k < MBA_STEP_LIMITS; k++) {
+        bool seen = false;
+        for (int i = 0; i < r->n; i++) seen |= mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).share[k] >= 0.005;
+        if (seen) mba_buf_add(b, "<li><i class=\"%s\"></i>%s</li>", paints[k], mba_step_limit_name((mba_step_limit)k));
+    }
+    mba_buf_put(b, "</ul><div class=\"lrs\">");
+    for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
+    mba_buf_add(
+        b,
+        "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on; below that "
+        "latency does. On chip: L1/shared memory, issue slots, vector pipes, special functions. Host: gaps "
+        "between kernels, copies. <a href=\"#fig2\">Roofline</a></p></div>",
+        MBA_BUSY_PCT);
+}
+
+/* ---- the kernel to fix ---- */
+
+static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
+{
+    const mba_distance d = mba_farthest_from_floor(run->a);
+    mba_advice         tip[MBA_ADVICE_MAX];
+    if (!d.kernel) return;
+    const int n = mba_advice_of(run->a, d.kernel, tip);
+    mba_buf_add(b, "<li%s><div class=\"fl\"><b>", top ? " class=\"top1\"" : "");
+    mba_buf_html(b, label);
+    mba_buf_put(b, "</b> <code>");
+    mba_buf_html(b, mba_short(d.kernel->row->name, 40).s);
+    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
+                mba_exact(100 * d.part).s, two_digits(100 * d.part).s, 1 / (1 - d.part));
+    if (n) {
+        mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
+        mba_buf_html(b, tip[0].remedy);
+        mba_buf_put(b, ".");
+    } else {
+        mba_buf_put(b, "No rule finds a single cause.");
+    }
+    mba_buf_put(b, "</p></li>");
+}
+
+static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
+{
+    const mba_gain most = mba_most_to_gain(r);
+    card_open(b, "The kernel to fix");
+    mba_buf_put(b, "<h2><code>");
+    mba_buf_html(b, most.kernel ? mba_short(most.kernel->row->name, 40).s : "none");
+    mba_buf_put(b, "</code> of ");
+    mba_buf_html(b, most.kernel ? most.run->label : "these runs");
+    mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
+                two_digits(100 * most.part).s);
+    for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
+    mba_buf_put(b, "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and the most that a fix "
+                   "can give. The cards of all kernels rank what to try. <a href=\"#explorer\">Kernels</a></p></div>");
+}
+
+/* ---- the hardware that helps ---- */
+
+/* The simulated model of a run; -1: none. Models are simulated with our default kernels: runs of other programs and of
+ * the multi-kernel baseline have none. */
+static int model_of(const mba_whatif *w, const mba_analysis *a)
+{
+    if (mba_run_is_foreign(a) || mba_matrix_column_of(a) == MBA_COLUMN_BASELINE) return -1;
+    for (int m = 0; m < w->nmodels; m++)
+        if (!strcmp(w->model[m].name, a->workload)) return m;
+    return -1;
+}
+
+static double clock_doubled(const mba_whatif *w, int m)
+{
+    for (int k = 0; k < w->ncurves; k++)
+        for (int i = 0; i < w->curve[k].n && !strcmp(w->curve[k].key, "clock"); i++)
+            if (w->curve[k].value[i] == 2) return mba_wi_speedup(w, m, MBA_WI_STEP, k, i);
+    return NAN;
+}
+
+/* A gain is uncertain by the errors of both of its times: the band of whole steps. */
+static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label)
+{
+    const mba_doubled best = mba_wi_doubled(w, m, MBA_WI_STEP);
+    const double clock = clock_doubled(w, m), low = best.gain * w->low / w->high, high = best.gain * w->high / w->low;
+    mba_buf_put(b, "<li><div class=\"fl\"><b>");
+    mba_buf_html(b, label);
+    mba_buf_put(b, "</b> ");
+    if (low > FINDING) mba_buf_add(b, "twice the %s", w->curve[best.axis].name);
+    else if (high < clock) mba_buf_put(b, "only the clock: latency");
+    else mba_buf_add(b, "unclear: twice the %s", w->curve[best.axis].name);
+    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%.2f ×</b><small>%.2f to %.2f</small></div>",
+                mba_exact(best.gain).s, best.gain, low, high);
+    if (!isnan(clock)) mba_buf_add(b, "<p>Twice the clock: %.2f ×.</p>", clock);
+    mba_buf_put(b, "</li>");
+}
+
+static void hardware_card(mba_buf *b, const mba_stores *r)
+{
+    const mba_whatif *w = r->whatif;
+    int               helped = 0, all = 0;
+    for (int i = 0; i < r->shown; i++) {
+        const int m = model_of(w, r->run[i].a);
+        if (m < 0) continue;
+        all++;
+        helped += mba_wi_doubled(w, m, MBA_WI_STEP).gain * w->low / w->high > FINDING;
+    }
+    card_open(b, "Hardware that helps · SIMULATED");
+    if (!helped) mba_buf_put(b, "<h2>No single number but the clock: the rest is latency</h2>");
+    else mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models beyond doubt</h2>", helped, all);
+    mba_buf_put(b, "<ul class=\"fx\">");
+    for (int i = 0; i < r->shown; i++)
+        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_label(r, i));
+    mba_buf_add(b,
+                "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
+                "everything, apart. Bands from the errors of whole steps (measured over predicted %.2f to %.2f); "
+                "what-ifs of SSM kernels are not validated, and there is no power model. <a "
+                "href=\"#fig13\">What-if</a></p></div>",
+                w->machine, w->low, w->high);
+}
+
+void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m)
+{
+    const runs all = runs_of(r, m);
+    if (!all.n) return;
+    mba_buf_put(b, "<div class=\"fcards\">");
+    limits_card(b, &all);
+    fix_card(b, r, &all);
+    if (r->whatif && r->whatif->nmodels) hardware_card(b, r);
+    mba_buf_put(b, "</div>");
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* verdicts.c -- see parts.h: the abstract and the matrix of claims x sets of kernels. Every number of the abstract is
+ * in a cell below it; study/verdict_matrix.h has the rules. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/parts.h"
+
+enum { COLUMNS_LEAST = 2 }; /* one column has numbers, but no verdict */
+
+mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r)
+{
+    mba_analysis *store[MBA_RUNS_MAX];
+    int           columns = 0;
+    *out = NULL;
+    mba_assert(r->n >= 1 && r->n <= MBA_RUNS_MAX);
+    for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
+    MBA_TRY(mba_matrix_create(out, store, r->n));
+    for (int c = 0; c < MBA_COLUMNS; c++) columns += (*out)->store[c] != NULL;
+    if (columns >= COLUMNS_LEAST) return MBA_OK;
+    mba_matrix_destroy(*out);
+    *out = NULL;
+    return MBA_OK;
+}
+
+/* ---- abstract ---- */
+
+static double number_of(const mba_matrix *m, int claim, mba_matrix_column c)
+{
+    mba_assert(claim >= 0 && claim < MBA_CLAIMS && c < MBA_COLUMNS);
+    return m->store[c] ? m->cell[claim][c].number[0] : NAN;
+}
+
+/* A sentence of the matrix begins in lower case, and ends without a full stop. */
+static void sentence(mba_buf *b, const char *begin, const char *text)
+{
+    if (!*text) return;
+    mba_buf_put(b, begin);
+    mba_buf_html(b, text);
+    mba_buf_put(b, ". ");
+}
+
+static void where_time_goes(mba_buf *b, const mba_matrix *m)
+{
+    const double theirs[2] = { number_of(m, 0, MBA_COLUMN_MAMBA_SSM), number_of(m, 1, MBA_COLUMN_MAMBA_SSM) },
+                 ours[2] = { number_of(m, 0, MBA_COLUMN_FUSED), number_of(m, 1, MBA_COLUMN_FUSED) };
+    if (isnan(theirs[0] + theirs[1] + ours[0] + ours[1])) {
+        sentence(b, "Matrix products: ", m->sentence[0]);
+        sentence(b, "SSM operators: ", m->sentence[1]);
+        return;
+    }
+    mba_buf_add(
+        b,
+        "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of a Mamba-2 "
+        "step</b>; fused, %.0f and %.0f\u00a0%%. ",
+        theirs[1], theirs[0], ours[1], ours[0]);
+}
+
+/* ---- matrix ---- */
+
+static void heading(mba_buf *b, const mba_matrix *m)
+{
+    static const struct {
+        mba_verdict verdict;
+        const char *words;
+    } counts[] = { { MBA_REPRODUCED, "hold" },
+                   { MBA_DEPENDS, "depend" },
+                   { MBA_REFUTED, "do not hold" },
+                   { MBA_OPEN, "are open" },
+                   { MBA_NOT_APPLICABLE, "are not applicable" } };
+    bool any = false;
+    mba_buf_add(b, "<h2>The %d claims of the study: ", MBA_CLAIMS);
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        int n = 0;
+        for (int i = 0; i < MBA_CLAIMS; i++) n += m->suite[i] == counts[k].verdict;
+        if (n) mba_buf_add(b, "%s%d %s", any ? ", " : "", n, n == 1 && k == 0 ? "holds" : counts[k].words), any = true;
+    }
+    mba_buf_put(b, "</h2>");
+}
+
+static void cell(mba_canvas *c, const mba_claim *k, const char *column)
+{
+    mba_buf *b = &c->out;
+    if (!k->id) {
+        mba_buf_put(b, "<td class=\"none\"><span>–</span></td>");
+        return;
+    }
+    const char *verdict = mba_verdict_name(k->here);
+    const int   tip = mba_tip(c, "%s, %s: %s here|%s|Rule: %s%s%s", k->id, column, verdict,
+                            *k->measured ? k->measured : k->needs, k->rule, *k->sensitivity ? "|" : "", k->sensitivity);
+    mba_buf_add(b, "<td class=\"%s\" data-m=\"%s\"><button type=\"button\" data-t=\"%d\" aria-label=\"%s, %s: %s, ",
+                verdict, column, tip, k->id, column, verdict);
+    mba_buf_html(b, k->cell);
+    mba_buf_put(b, "\"><span>");
+    mba_buf_html(b, k->cell);
+    mba_buf_put(b, "</span></button></td>");
+}
+
+static void row(mba_canvas *c, const mba_matrix *m, int i)
+{
+    mba_buf         *b = &c->out;
+    const mba_claim *any = NULL;
+    for (int k = 0; k < MBA_COLUMNS && !any; k++)
+        if (m->cell[i][k].id) any = &m->cell[i][k];
+    if (!any) return;
+    mba_buf_add(b, "<tr><th scope=\"row\"><div><b>%s</b><span>", any->id);
+    mba_buf_html(b, any->claim);
+    mba_buf_put(b, "<small>");
+    mba_buf_html(b, any->unit);
+    mba_buf_put(b, "</small></span></div></th>");
+    for (int k = 0; k < MBA_COLUMNS; k++)
+        if (m->store[k]) cell(c, &m->cell[i][k], mba_matrix_column_name((mba_matrix_column)k));
+    const char *verdict = mba_verdict_name(m->suite[i]);
+    mba_buf_add(b, "<td class=\"suite\"><span class=\"chip %s\">%s</span> <span>", verdict, verdict);
+    mba_buf_html(b, *m->sentence[i] ? m->sentence[i] : any->needs);
+    mba_buf_put(b, "</span></td></tr>\n");
+}
+
+void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
+{
+    mba_buf *b = &c->out;
+    mba_buf_put(b, "<section id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
+    where_time_goes(b, m);
+    sentence(b, "Thread blocks (F5): <b>", m->sentence[4]);
+    if (*m->sentence[4]) mba_buf_put(b, "</b>");
+    sentence(b, "Mixed kernels (F7): ", m->sentence[6]);
+    mba_buf_put(b, "</p>");
+    heading(b, m);
+    mba_buf_put(b, "<table class=\"matrix\"><caption class=\"small\">A mark says what holds in that column; the last "
+                   "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence and "
+                   "rule.</caption><thead><tr><th scope=\"col\">The study says</th>");
+    for (int k = 0; k < MBA_COLUMNS; k++)
+        if (m->store[k]) mba_buf_add(b, "<th scope=\"col\">%s</th>", mba_matrix_column_name((mba_matrix_column)k));
+    mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
+    for (int i = 0; i < MBA_CLAIMS; i++) row(c, m, i);
+    mba_buf_put(b, "</tbody></table></section>\n");
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+/* claims_pairs.c -- see claims_parts.h: claims that compare stores: another variant (F5), another size (F9), the other
+ * Mamba (F10). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/claims_parts.h"
+
+/* ---- which stores may be compared ---- */
+
+static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
+
+static bool same_machine(const mba_analysis *a, const mba_analysis *b)
+{
+    return same_text(mba_env_find(a, "gpu.name"), mba_env_find(b, "gpu.name"));
+}
+
+/* One workload on one GPU. What a store does not say (one of an external program has no parameters) counts as equal. */
+static bool same_model(const mba_analysis *a, const mba_analysis *b)
+{
+    const bool both = *a->parameters && *b->parameters;
+    return same_text(a->workload, b->workload) && (!both || same_text(a->parameters, b->parameters))
+           && same_machine(a, b);
+}
+
+/* Steps of both have as many tokens in as many sequences. */
+static bool same_size(const mba_analysis *a, const mba_analysis *b)
+{
+    const bool both = *a->batch && *b->batch;
+    return a->units == b->units && (!both || same_text(a->batch, b->batch));
+}
+
+static bool same_program(const mba_analysis *a, const mba_analysis *b)
+{
+    return !mba_env_find(a, "run.foreign") == !mba_env_find(b, "run.foreign");
+}
+
+static bool has_operator(const mba_analysis *a, const char *name)
+{
+    for (int i = 0; i < a->nops; i++)
+        if (!strncmp(a->op[i]->op, name, strlen(name))) return true;
+    return false;
+}
+
+bool mba__has_scan(const mba_analysis *a) { return has_operator(a, "selective_scan"); }
+bool mba__has_matrices(const mba_analysis *a) { return has_operator(a, "ssd") || has_operator(a, "chunk_scan"); }
+
+bool mba__has_other_ssm(const mba_analysis *a)
+{
+    bool ssm = false;
+    for (int64_t i = 0; i < a->nkernels; i++) ssm |= mba_in_group(&a->kernel[i], MBA_SSM_KERNELS);
+    return ssm && !mba__has_matrices(a);
+}
+
+/* ---- F5: block lifetime ---- */
+
+/* Mean lifetime of blocks of SSM kernels, weighted by time. */
+static double ssm_lifetime(const mba_analysis *a)
+{
+    double s = 0, life = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS) || isnan(k->counted.block_s)) continue;
+        s += k->step_s;
+        life += k->step_s * k->counted.block_s;
+    }
+    return s > 0 ? life / s : NAN;
+}
+
+static double ssm_bytes(const mba_analysis *a)
+{
+    double bytes = 0;
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (mba_in_group(&a->kernel[i], MBA_SSM_KERNELS) && a->kernel[i].counted.dram_bytes >= 0)
+            bytes += a->kernel[i].per_step * a->kernel[i].counted.dram_bytes;
+    return bytes;
+}
+
+/* Two variants: the one whose blocks live longer against the other. */
+typedef struct intervention {
+    double short_s, long_s, rate, bytes; /* lifetimes; factors of bandwidth and bytes */
+    bool   found, alone;                 /* alone: only the lifetime differs */
+} intervention;
+
+/* Two variants of one model at one size whose blocks live at least 1.5 times as long, or as short. A variant that moves
+ * other bytes, or another program, may be faster for that reason. */
+static intervention compare_lives(const mba_analysis *a, const mba_analysis *b, const claim_rules *r)
+{
+    const bool          first = ssm_lifetime(a) <= ssm_lifetime(b);
+    const mba_analysis *brief = first ? a : b, *lasting = first ? b : a;
+    const mba_bandwidth x = mba_bandwidth_of(brief, MBA_SSM_KERNELS), y = mba_bandwidth_of(lasting, MBA_SSM_KERNELS);
+    intervention        v = { .short_s = ssm_lifetime(brief),
+                              .long_s = ssm_lifetime(lasting),
+                              .rate = y.weighted / x.weighted,
+                              .bytes = ssm_bytes(lasting) / ssm_bytes(brief) };
+    v.found = same_model(a, b) && same_size(a, b) && !x.least && !y.least && v.long_s >= r->lives_longer * v.short_s;
+    v.alone = v.found && same_program(a, b) && fabs(v.bytes - 1) <= r->bytes_alike;
+    return v;
+}
+
+static void prefer(intervention *best, intervention v)
+{
+    const bool longer = v.long_s / v.short_s > best->long_s / best->short_s;
+    if (v.found && (!best->found || v.alone > best->alone || (v.alone == best->alone && longer))) *best = v;
+}
+
+/* Pairs with the judged store first; where none of them isolates the lifetime, all pairs that have its kind of SSM. */
+static intervention find_intervention(const claim_stores *all, const claim_rules *r)
+{
+    intervention best = { .found = false };
+    for (int i = 1; i < all->n; i++) prefer(&best, compare_lives(all->store[0], all->store[i], r));
+    for (int i = 1; i < all->n && !all->own && !best.alone; i++)
+        for (int j = i + 1; j < all->n; j++) {
+            const mba_analysis *a = all->store[i], *judged = all->store[0];
+            if (mba__has_matrices(a) != mba__has_matrices(judged) || !same_machine(a, judged)) continue;
+            const intervention v = compare_lives(a, all->store[j], r);
+            if (v.alone) prefer(&best, v);
+        }
+    return best;
+}
+
+void mba__claim_f5(const claim_stores *all, const claim_rules *r, mba_claim *c)
+{
+    const double       life = ssm_lifetime(all->store[0]);
+    const intervention v = find_intervention(all, r);
+    if (!isnan(life)) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life);
+    if (v.found)
+        MEASURED(c,
+                 "; two variants: %.1f and %.1f us, the longer-lived at %.2f times the bandwidth and %.2f times the "
+                 "bytes",
+                 1e6 * v.short_s, 1e6 * v.long_s, v.rate, v.bytes);
+    if (!v.alone) {
+        if (v.found) MEASURED(c, ": not by lifetime alone");
+        NEEDS(c, "an intervention on lifetime alone: the same kernels with persistent blocks, same model and size "
+                 "(profile --op ssd=persistent,ssd_bwd=persistent; show --compare)");
+        return;
+    }
+    c->number[0] = v.rate, c->number[1] = v.long_s / v.short_s;
+    CELL(c, "%s", mba__two(v.rate).s);
+    c->here = v.rate >= r->rises ? MBA_REPRODUCED : v.rate > 1 ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+/* ---- F9: C B^T in L2 ---- */
+
+/* What of C B^T the scan found in L2, percent: at least and at most; NaN: not known. */
+typedef struct found_in_l2 {
+    double units, least, most;
+} found_in_l2;
+
+static const mba_kernel_view *kernel_named(const mba_analysis *a, const char *name)
+{
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, name)) return &a->kernel[i];
+    return NULL;
+}
+
+/* Bytes of C B^T: what the plan of the operator stores, or what an external program writes to DRAM, which is less. */
+static double product_bytes(const mba_analysis *a)
+{
+    const mba_kernel_view *k = kernel_named(a, "bmm_chunk_fwd");
+    int64_t                node = MBA_ABSENT;
+    for (int64_t i = 0; i < a->nlaunches; i++)
+        if (a->launch[i].kernel && !strcmp(a->launch[i].kernel, "chunk_scan_fwd")) node = a->launch[i].node;
+    for (int64_t i = 0; i < a->nlaunches && node != MBA_ABSENT; i++)
+        if (a->launch[i].kernel && !strcmp(a->launch[i].kernel, "bmm_chunk_fwd") && a->launch[i].node == node)
+            return a->launch[i].store_bytes;
+    return k ? mba_counter_value(k, "dram__bytes_write.sum") : NAN;
+}
+
+/* At least: every byte that the scan reads from DRAM is charged to C B^T. At most: all that it does not read, though it
+ * does if L2 is emptied before it, is C B^T. */
+static found_in_l2 find_in_l2(const mba_analysis *a)
+{
+    const mba_kernel_view *k = kernel_named(a, "chunk_scan_fwd");
+    found_in_l2            out = { NAN, NAN, NAN };
+    const double           size = product_bytes(a);
+    if (!k || !(size > 0)) return out;
+    const double read = mba_counter_value(k, "dram__bytes_read.sum"),
+                 cold = mba_counter_value(k, "settled__dram_bytes_read.sum");
+    if (isnan(read)) return out;
+    out.units = a->units;
+    if (read < size) out.least = 100 * (1 - read / size);
+    if (!isnan(cold)) out.most = 100 * fmax(0, fmin(1, (cold - read) / size));
+    return out;
+}
+
+/* The comparison with an emptied L2 is the direct one. */
+static double found_percent(found_in_l2 f) { return isnan(f.most) ? f.least : f.most; }
+
+void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
+{
+    const mba_analysis *judged = all->store[0];
+    found_in_l2         small = { NAN, NAN, NAN }, large = { NAN, NAN, NAN };
+    if (mba__has_other_ssm(judged) || (all->own && !kernel_named(judged, "chunk_scan_fwd"))) {
+        MEASURED(c, "no kernel passes C B^T on to another one");
+        c->here = MBA_NOT_APPLICABLE;
+        return;
+    }
+    for (int i = 0; i < all->n; i++) {
+        const found_in_l2 f = find_in_l2(all->store[i]);
+        if (isnan(f.units) || !same_model(all->store[i], judged) || !same_program(all->store[i], judged)) continue;
+        if (!(small.units <= f.units)) small = f;
+        if (!(large.units >= f.units)) large = f;
+    }
+    if (!isnan(small.units) && !isnan(found_percent(small)))
+        MEASURED(c, "of C B^T the scan finds in L2 %s%.0f %% at %.0f units a step",
+                 isnan(small.most) ? "at least " : "", found_percent(small), small.units);
+    if (!(large.units > small.units)) {
+        NEEDS(c, "stores at several batch x length, to see where reuse stops (show --compare)");
+        return;
+    }
+    c->number[0] = found_percent(small), c->number[1] = found_percent(large);
+    CELL(c, "%s → %s", mba__two(c->number[0]).s, mba__two(c->number[1]).s);
+    if (isnan(found_percent(large))) MEASURED(c, ", not known at %.0f", large.units);
+    else MEASURED(c, ", %.0f %% at %.0f", found_percent(large), large.units);
+    if (isnan(found_percent(large)) || isnan(found_percent(small))) {
+        NEEDS(c, "DRAM bytes of the scan after L2 is emptied (profile of our own model, with counters)");
+        return;
+    }
+    const bool reused = found_percent(small) >= r->majority, stops = found_percent(large) < r->majority,
+               falls = found_percent(large) < found_percent(small);
+    c->here = reused && stops ? MBA_REPRODUCED : reused && falls ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+/* ---- F10: scan against matrices ---- */
+
+/* FLOPs of a launch: the least work, or the executed work of an external program, whose least work is not known. */
+static double flops_of(const mba_kernel_view *k, bool *executed)
+{
+    const double least = k->least.tensor_flops + k->least.vector_flops;
+    if (!isnan(least)) return least;
+    *executed = true;
+    return k->counted.tensor_flops + k->counted.fp32_flops + k->counted.half_flops;
+}
+
+/* SSM operators of a step: time and FLOPs per token, image or graph. */
+static void ssm_per_unit(const mba_analysis *a, double *s, double *flops, bool *executed)
+{
+    *s = *flops = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!mba_in_group(k, MBA_SSM_KERNELS)) continue;
+        *s += k->step_s / a->units;
+        *flops += k->per_step * flops_of(k, executed) / a->units;
+    }
+}
+
+/* A language model without attention. Images and graphs scan other lengths, and attention does part of the mixing. */
+static bool compares(const mba_analysis *a)
+{
+    return (!*a->unit || !strcmp(a->unit, "tokens")) && !(mba__kind_percent(a, MBA_ATTENTION) > 0);
+}
+
+/* Of two presets that belong together: widths and layers alike, while matrices have more groups and heads. */
+static bool sizes_alike(const mba_analysis *a, const mba_analysis *b, const claim_rules *r)
+{
+    const double ratio = strtod(a->parameters, NULL) / strtod(b->parameters, NULL);
+    return !*a->parameters || !*b->parameters || (ratio < r->sizes_alike && ratio > 1 / r->sizes_alike);
+}
+
+/* Two stores of which only that differs. Where both are known, steps have as many tokens. */
+typedef struct scan_pair {
+    const mba_analysis *scan, *matrix;
+} scan_pair;
+
+static bool is_pair(const mba_analysis *scan, const mba_analysis *matrix, const claim_rules *r)
+{
+    return compares(scan) && mba__has_scan(scan) && compares(matrix) && mba__has_matrices(matrix)
+           && sizes_alike(scan, matrix, r) && same_machine(scan, matrix) && same_program(scan, matrix)
+           && !(scan->units < matrix->units) && !(scan->units > matrix->units);
+}
+
+/* The judged store's own matrices against the first scan; else the fastest matrices of all pairs. */
+static scan_pair find_pair(const claim_stores *all, const claim_rules *r)
+{
+    scan_pair best = { NULL, NULL };
+    double    best_s = INFINITY, s, flops;
+    bool      executed;
+    for (int i = 1; i < all->n; i++)
+        if (is_pair(all->store[i], all->store[0], r)) return (scan_pair){ all->store[i], all->store[0] };
+    for (int i = 0; i < all->n && !all->own; i++)
+        for (int j = 0; j < all->n; j++) {
+            if (!is_pair(all->store[i], all->store[j], r)) continue;
+            ssm_per_unit(all->store[j], &s, &flops, &executed);
+            if (s < best_s) best = (scan_pair){ all->store[i], all->store[j] }, best_s = s;
+        }
+    return best;
+}
+
+/* Matrices do more arithmetic than the scan and are faster for it, or they are not. */
+void mba__claim_f10(const claim_stores *all, const claim_rules *r, mba_claim *c)
+{
+    const mba_analysis *judged = all->store[0];
+    const scan_pair     p = find_pair(all, r);
+    double              scan_s, scan_flops, matrix_s, matrix_flops;
+    bool                executed = false;
+    if (!p.scan) {
+        const bool side = compares(judged) && mba__has_matrices(judged);
+        MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *judged->workload ? judged->workload : "a program",
+                 mba__kind_percent(judged, MBA_SSM), mba_step_word(judged));
+        if (all->own && !side) c->here = MBA_NOT_APPLICABLE;
+        else
+            NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes, by one program on one GPU: mambascope show "
+                     "mamba1.db claims --compare mamba2.db");
+        return;
+    }
+    ssm_per_unit(p.scan, &scan_s, &scan_flops, &executed);
+    ssm_per_unit(p.matrix, &matrix_s, &matrix_flops, &executed);
+    c->number[0] = scan_s / matrix_s, c->number[1] = matrix_flops / scan_flops;
+    CELL(c, "%s", mba__two(c->number[0]).s);
+    if (isnan(scan_flops) || isnan(matrix_flops)) {
+        MEASURED(c, "per token: scan %.2f us, matrices %.2f us", 1e6 * scan_s, 1e6 * matrix_s);
+        NEEDS(c, "least work: stores of our own models; of an external program its units and counters, set roofline");
+        return;
+    }
+    MEASURED(c, "per token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (%s)", 1e6 * scan_s,
+             scan_flops / 1e6, 1e6 * matrix_s, matrix_flops / 1e6, executed ? "executed" : "least");
+    c->here = matrix_s >= scan_s ? MBA_REFUTED : matrix_flops > scan_flops ? MBA_REPRODUCED : MBA_DEPENDS;
+}

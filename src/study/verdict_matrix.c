@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* verdict_matrix.c -- see verdict_matrix.h. */
+#include "study/verdict_matrix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/claims_parts.h"
+
+/* ---- columns ---- */
+
+const char *mba_matrix_column_name(mba_matrix_column c)
+{
+    mba_assert(c < MBA_COLUMNS);
+    return (
+        const char *const[]){ "mamba_ssm", "baseline", "fused", "Mamba-1", "hybrid", "MambaVision", "GraphMamba" }[c];
+}
+
+static bool has_kernel(const mba_analysis *a, const char *name)
+{
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, name)) return true;
+    return false;
+}
+
+static bool has_variant(const mba_analysis *a, const char *name)
+{
+    for (int64_t i = 0; i < a->nnodes; i++)
+        if (a->node[i].op && !strncmp(a->node[i].op, "ssd", 3) && a->node[i].variant
+            && !strcmp(a->node[i].variant, name))
+            return true;
+    return false;
+}
+
+mba_matrix_column mba_matrix_column_of(const mba_analysis *a)
+{
+    const bool matrices = mba__has_matrices(a), scan = mba__has_scan(a);
+    if (mba_env_find(a, "run.foreign")) return matrices ? MBA_COLUMN_MAMBA_SSM : MBA_COLUMN_NONE;
+    if (!matrices && !scan) return MBA_COLUMN_NONE;
+    if (!strcmp(a->unit, "images")) return MBA_COLUMN_VISION;
+    if (!strcmp(a->unit, "graphs")) return MBA_COLUMN_GRAPHS;
+    if (mba__kind_percent(a, MBA_ATTENTION) > 0) return MBA_COLUMN_HYBRID;
+    if (!matrices) return MBA_COLUMN_MAMBA1;
+    if (has_variant(a, "persistent") || has_variant(a, "bc_fused")) return MBA_COLUMN_NONE;
+    return has_kernel(a, "chunk_scan_fwd") ? MBA_COLUMN_BASELINE : MBA_COLUMN_FUSED;
+}
+
+/* Of two stores of a column: the larger step; then the workload that more stores of the set have; then more
+ * counters. */
+static bool stands_before(const mba_analysis *a, const mba_analysis *b, mba_analysis *const *store, int n)
+{
+    int alike = 0;
+    if (a->units != b->units) return a->units > b->units || isnan(b->units);
+    for (int i = 0; i < n; i++)
+        alike += !strcmp(store[i]->workload, a->workload) - !strcmp(store[i]->workload, b->workload);
+    return alike ? alike > 0 : a->ncounters > b->ncounters;
+}
+
+/* ---- over the set ---- */
+
+static bool decided(const mba_claim *c)
+{
+    return c->id && (c->here == MBA_REPRODUCED || c->here == MBA_REFUTED || c->here == MBA_DEPENDS);
+}
+
+/* How the decided cells of a claim divide, and the range of one of their numbers. */
+typedef struct row_sum {
+    int    n, of[MBA_VERDICTS];
+    double least[MBA_CLAIM_NUMBERS], most[MBA_CLAIM_NUMBERS];
+} row_sum;
+
+static row_sum sum_row(const mba_matrix *m, int claim)
+{
+    row_sum s = { .n = 0 };
+    for (int k = 0; k < MBA_CLAIM_NUMBERS; k++) s.least[k] = s.most[k] = NAN;
+    for (int i = 0; i < MBA_COLUMNS; i++) {
+        const mba_claim *c = &m->cell[claim][i];
+        if (!decided(c)) continue;
+        s.n++;
+        s.of[c->here]++;
+        for (int k = 0; k < MBA_CLAIM_NUMBERS; k++)
+            s.least[k] = fmin(s.least[k], c->number[k]), s.most[k] = fmax(s.most[k], c->number[k]);
+    }
+    return s;
+}
+
+/* "Up to" holds if the largest of the set is near the bound. A class is "the largest" in all columns or in some. */
+static mba_verdict judge_gemm(const row_sum *s)
+{
+    const claim_rules *r = &mba__claim_rules;
+    if (!s->of[MBA_REPRODUCED]) return s->of[MBA_DEPENDS] == s->n ? MBA_DEPENDS : MBA_REFUTED;
+    return s->of[MBA_REPRODUCED] == s->n && fabs(s->most[0] - r->gemm_most) <= r->gemm_off ? MBA_REPRODUCED
+                                                                                           : MBA_DEPENDS;
+}
+
+static mba_verdict judge_ssm(const row_sum *s)
+{
+    return fabs(s->most[0] - mba__claim_rules.ssm_most) <= mba__claim_rules.ssm_off ? MBA_REPRODUCED : MBA_REFUTED;
+}
+
+/* One model that is not memory-bound by either rule refutes "all workloads". */
+static mba_verdict judge_memory(const row_sum *s)
+{
+    return s->of[MBA_REFUTED] ? MBA_REFUTED : s->of[MBA_REPRODUCED] == s->n ? MBA_REPRODUCED : MBA_DEPENDS;
+}
+
+/* What holds in all columns holds, what holds in some depends on the kernels. Where it holds in none, mamba_ssm's
+ * kernels decide, because the study saw those. */
+static mba_verdict judge_row(const mba_matrix *m, int claim, const row_sum *s)
+{
+    const mba_claim *first = &m->cell[claim][MBA_COLUMN_MAMBA_SSM];
+    if (s->of[MBA_REPRODUCED]) return s->of[MBA_REPRODUCED] == s->n ? MBA_REPRODUCED : MBA_DEPENDS;
+    if (decided(first)) return first->here;
+    return s->of[MBA_DEPENDS] ? MBA_DEPENDS : MBA_REFUTED;
+}
+
+/* ---- sentences ---- */
+
+typedef struct range_text {
+    char s[48];
+} range_text;
+
+static range_text range_of(const row_sum *s, int number)
+{
+    range_text       t;
+    const two_digits a = mba__two(s->least[number]), b = mba__two(s->most[number]);
+    if (!strcmp(a.s, b.s)) snprintf(t.s, sizeof t.s, "%s", a.s);
+    else snprintf(t.s, sizeof t.s, "%s–%s", a.s, b.s);
+    return t;
+}
+
+/* F7: the range of all four rules. */
+static range_text range_of_all(const row_sum *s)
+{
+    row_sum all = *s;
+    for (int k = 1; k < MBA_CLAIM_NUMBERS; k++)
+        all.least[0] = fmin(all.least[0], s->least[k]), all.most[0] = fmax(all.most[0], s->most[k]);
+    return range_of(&all, 0);
+}
+
+static void say_shares(char *text, size_t room, int claim, const row_sum *s)
+{
+    const int holds = s->of[MBA_REPRODUCED], n = s->n;
+    switch (claim) {
+    case 0: mba__say(text, room, "%s %% of GPU time; the largest class in %d of %d", range_of(s, 0).s, holds, n); break;
+    case 1:
+        mba__say(text, room, "%s %% of GPU time; above 25 %% in %d of %d", range_of(s, 0).s, s->of[MBA_REFUTED], n);
+        break;
+    case 2:
+        mba__say(text, room, "DRAM is 60 %% busy for %s %% of a step; memory is the highest floor for %s %%",
+                 range_of(s, 0).s, range_of(s, 1).s);
+        break;
+    case 3:
+        mba__say(text, room, "%s %% of peak by launch, %s %% by time; memory-bound and 33 to 65 %% in %d of %d",
+                 range_of(s, 0).s, range_of(s, 1).s, holds, n);
+        break;
+    case 4:
+        mba__say(text, room, "blocks that live %s times as long move %s times the bytes per second", range_of(s, 1).s,
+                 range_of(s, 0).s);
+        break;
+    case 5: mba__say(text, room, "all three classes in %d of %d, one class in %d", holds, n, s->of[MBA_REFUTED]); break;
+    default: break;
+    }
+}
+
+static void say_kernels(char *text, size_t room, int claim, const row_sum *s)
+{
+    const int holds = s->of[MBA_REPRODUCED], n = s->n;
+    switch (claim) {
+    case 6:
+        mba__say(text, room, "%s %% of mixed kernels' time%s", range_of_all(s).s,
+                 holds == n                ? ", by every rule"
+                 : s->of[MBA_REFUTED] == n ? ", 85 % by no rule"
+                                           : ": the counting rule decides");
+        break;
+    case 7: mba__say(text, room, "L1 hit rate %s %%; below 5 %% in %d of %d", range_of(s, 0).s, holds, n); break;
+    case 8:
+        mba__say(text, room, "of C·Bᵀ the scan finds %s %% in L2 at the smallest size, %s %% at the largest",
+                 range_of(s, 0).s, range_of(s, 1).s);
+        break;
+    case 9:
+        mba__say(text, room, "the scan takes %s times as long as matrices, which do %s times the FLOPs",
+                 range_of(s, 0).s, range_of(s, 1).s);
+        break;
+    case 10:
+        mba__say(text, room, "DRAM limits %s %% of SSM time, latency %s %%; registers limit occupancy for %s %%",
+                 range_of(s, 0).s, range_of(s, 1).s, range_of(s, 2).s);
+        break;
+    default: break;
+    }
+}
+
+static void judge_claim(mba_matrix *m, int claim)
+{
+    const row_sum s = sum_row(m, claim);
+    bool          any = false;
+    for (int i = 0; i < MBA_COLUMNS; i++) any |= m->cell[claim][i].id && m->cell[claim][i].here != MBA_NOT_APPLICABLE;
+    m->suite[claim] = !s.n         ? any ? MBA_OPEN : MBA_NOT_APPLICABLE
+                      : claim == 0 ? judge_gemm(&s)
+                      : claim == 1 ? judge_ssm(&s)
+                      : claim == 2 ? judge_memory(&s)
+                                   : judge_row(m, claim, &s);
+    if (!s.n) return;
+    say_shares(m->sentence[claim], sizeof *m->sentence, claim, &s);
+    say_kernels(m->sentence[claim], sizeof *m->sentence, claim, &s);
+}
+
+/* ---- all of it ---- */
+
+static void judge_column(mba_matrix *m, int column, mba_analysis *const *store, int n)
+{
+    mba_analysis *beside[MBA_BESIDE_MAX];
+    mba_claim     c[MBA_CLAIMS];
+    mba_analysis  a = *m->store[column];
+    int           others = 0;
+    for (int i = 0; i < n; i++)
+        if (store[i] != m->store[column]) beside[others++] = store[i];
+    a.beside = beside;
+    a.nbeside = others;
+    mba_claims_judge_own(&a, c);
+    for (int i = 0; i < MBA_CLAIMS; i++) m->cell[i][column] = c[i];
+}
+
+mba_status mba_matrix_create(mba_matrix **out, mba_analysis *const *store, int n)
+{
+    mba_assert(n > 0 && n <= 1 + MBA_BESIDE_MAX);
+    mba_matrix *m = calloc(1, sizeof *m);
+    *out = m;
+    if (!m) return mba_fail(MBA_E_NOMEM, "no memory for the verdicts of %d stores", n);
+    for (int i = 0; i < n; i++) {
+        const mba_matrix_column c = mba_matrix_column_of(store[i]);
+        if (c == MBA_COLUMN_NONE) continue;
+        if (!m->store[c] || stands_before(store[i], m->store[c], store, n)) m->store[c] = store[i];
+    }
+    for (int c = 0; c < MBA_COLUMNS; c++)
+        if (m->store[c]) judge_column(m, c, store, n);
+    for (int i = 0; i < MBA_CLAIMS; i++) judge_claim(m, i);
+    return MBA_OK;
+}
+
+void mba_matrix_destroy(mba_matrix *m) { free(m); }
