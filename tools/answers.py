@@ -114,13 +114,15 @@ def speeds():
     shapes = {r["shape"] for r in rows_of(SSD) if r["what"] == "ssd" and r["peer"] == "mamba_ssm"}
     fused = [value(SSD, what="ssd", shape=s, metric="forward", peer="mamba_ssm")
              / value(SSD, what="ssd", shape=s, metric="forward alone", variant="fused") for s in shapes]
-    other = [float(r["value"]) for r in rows_of(SSD) if r["what"] == "ssd at other shapes" and r["variant"] != "fused"
-             and r["metric"] == "forward, times mamba_ssm"]
+    other = [r for r in rows_of(SSD)
+             if r["what"] == "ssd at other shapes" and r["metric"] == "forward, times mamba_ssm"]
+    widths = [float(r["value"]) for r in other if r["variant"] == "fused" and "×" not in r["shape"]]
+    fp32 = [float(r["value"]) for r in other if r["variant"] == "fma"]
     scan = [r for r in rows_of(SCAN) if r["metric"] == "forward, times mamba_ssm"]
     last = max(r["date"] for r in scan)
     scan = [float(r["value"]) for r in scan if r["date"] == last]
     return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, at "
-            f"{extent(other, '{:.1f}')} times for other sizes",
+            f"{extent(widths, '{:.1f}')} times for other widths, at {extent(fp32, '{:.1f}')} times in fp32",
             "([ssd.md](src/ops/ssd/ssd.md)); the selective scan at "
             f"{extent(scan, '{:.1f}')} times ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
 

@@ -24,7 +24,7 @@
 #define MBA_HOPPER 0
 #endif
 
-/* ---- host: the tensor map of a bf16 tensor with three axes, in boxes of 64 x 64; strides in elements ---- */
+/* ---- host: tensor maps of bf16 tensors in boxes of 64 x 64; strides in elements ---- */
 
 typedef CUresult mba_encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
@@ -45,16 +45,22 @@ static inline mba_status mba_tensor_map_encoder(mba_encode_fn **out)
     return MBA_OK;
 }
 
-static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, const int64_t dim[3],
-                                             const int64_t step[2])
+/* A map of three or four axes; `rows` is the axis of a box's 64 rows. */
+static inline mba_status mba_tensor_map_encode(CUtensorMap *map, const void *at, int rank, int rows, const int64_t *dim,
+                                               const int64_t *step)
 {
-    mba_encode_fn   *encode = NULL;
-    const cuuint64_t dims[3] = { (cuuint64_t)dim[0], (cuuint64_t)dim[1], (cuuint64_t)dim[2] };
-    const cuuint64_t steps[2] = { (cuuint64_t)step[0] * 2, (cuuint64_t)step[1] * 2 };
-    const cuuint32_t box[3] = { 64, 64, 1 }, ones[3] = { 1, 1, 1 };
+    mba_encode_fn *encode = NULL;
+    cuuint64_t     dims[4], steps[3];
+    cuuint32_t     box[4], ones[4];
+    for (int i = 0; i < rank; i++) {
+        dims[i] = (cuuint64_t)dim[i];
+        box[i] = i == 0 || i == rows ? 64 : 1;
+        ones[i] = 1;
+        if (i) steps[i - 1] = (cuuint64_t)step[i - 1] * 2;
+    }
     MBA_TRY(mba_tensor_map_encoder(&encode));
-    const CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)at, dims, steps, box, ones,
-                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+    const CUresult r = encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, (cuuint32_t)rank, (void *)at, dims, steps, box,
+                              ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (r == CUDA_SUCCESS) return MBA_OK;
     return mba_fail(MBA_E_DEVICE,
@@ -62,6 +68,19 @@ static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, c
                     "why: %lld x %lld x %lld elements at steps of %lld and %lld, at %p",
                     (int)r, (long long)dim[0], (long long)dim[1], (long long)dim[2], (long long)step[0],
                     (long long)step[1], at);
+}
+/* Axes (columns, rows, count): a box is 64 columns x 64 rows. */
+static inline mba_status mba_tensor_map_make(CUtensorMap *map, const void *at, const int64_t dim[3],
+                                             const int64_t step[2])
+{
+    return mba_tensor_map_encode(map, at, 3, 1, dim, step);
+}
+/* Axes (columns, heads, rows, count): a box is 64 columns of one head x 64 rows. What lies beyond an axis is read as
+ * zero and not written, so heads need not be a multiple of 64 wide. */
+static inline mba_status mba_tensor_map_make_heads(CUtensorMap *map, const void *at, const int64_t dim[4],
+                                                   const int64_t step[3])
+{
+    return mba_tensor_map_encode(map, at, 4, 2, dim, step);
 }
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
@@ -156,6 +175,27 @@ static __device__ __forceinline__ void tma_load3(uint32_t to, const CUtensorMap 
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
                  "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+/* The same by maps of mba_tensor_map_make_heads: column x of head h, row y, z. */
+static __device__ __forceinline__ void tma_load4(uint32_t to, const CUtensorMap *map, uint32_t bar, int x, int h, int y,
+                                                 int z)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(x), "r"(h), "r"(y), "r"(z)
+                 : "memory");
+}
+static __device__ __forceinline__ void tma_prefetch4(const CUtensorMap *map, int x, int h, int y, int z)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(x), "r"(h),
+                 "r"(y), "r"(z)
+                 : "memory");
+}
+static __device__ __forceinline__ void tma_store4(const CUtensorMap *map, uint32_t from, int x, int h, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(h), "r"(y), "r"(z)
                  : "memory");
 }
 /* Prefetches a tile into L2. */

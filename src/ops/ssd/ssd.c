@@ -368,9 +368,10 @@ static void ssd_build(mba_graph *g, const mba_case *c)
     mba_ssd_(g, a);
 }
 
-/* Shapes at which peers are measured. */
+/* Shapes at which peers are measured, and those of published models with heads of other widths. */
 // clang-format off
-#define PEER(B, L, H, note) { { (B), (L), (H), 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, note }
+#define PUBLISHED(B, L, H, P, G, N, note) { { (B), (L), (H), (P), (G), (N), 256, SKIP_HEAD | BIAS | MODEL }, note }
+#define PEER(B, L, H, note) PUBLISHED(B, L, H, 64, 1, 128, note)
 // clang-format on
 #define PEERS(H, model) \
     PEER(8, 2048, H, model ", 8 x 2048"), PEER(4, 4096, H, model ", 4 x 4096"), \
@@ -439,6 +440,23 @@ const mba_op mba_op_ssd = {
               "fused: segments, states, strong decays" },
             { { 2, 1000, 18, 64, 1, 128, 256, SKIP_FULL | BIAS | STATES }, "fused: split items, states recomputed" },
             { { 7, 160, 38, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "fused: split items, states passed on" },
+            // tiled shapes of `fused`
+            { { 2, 100, 4, 64, 2, 64, 64, SKIP_FULL | BIAS | WINDOWS }, "tiled: half a state, groups, views" },
+            { { 2, 200, 4, 80, 2, 128, 64, SKIP_FULL | BIAS | RESETS | STATES },
+              "tiled: heads of a tile and a quarter, resets" },
+            { { 1, 333, 3, 32, 1, 16, 64, SKIP_HEAD | BIAS | STATES }, "tiled: an odd head, narrow tiles" },
+            { { 2, 200, 3, 128, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "tiled: heads of two tiles, wide range" },
+            { { 1, 1100, 5, 136, 1, 72, 256, SKIP_FULL | BIAS | STRONG | STATES },
+              "tiled: heads of three tiles, segments" },
+            { { 2, 130, 6, 40, 3, 8, 64, LIMITS | WINDOWS }, "tiled: no D, limits, views" },
+            { { 2, 137, 3, 50, 1, 20, 64, SKIP_FULL | BIAS | STATES | WINDOWS }, "tiled: padded rows, views" },
+            { { 1, 150, 4, 33, 2, 130, 64, SKIP_HEAD | BIAS | RESETS }, "tiled: padded rows, a state of two tiles" },
+            { { 2, 100, 4, 64, 2, 256, 64, SKIP_FULL | BIAS | WINDOWS }, "tiled: a state of two tiles, groups, views" },
+            { { 1, 200, 3, 128, 1, 256, 64, SKIP_FULL | BIAS | RESETS | STATES },
+              "tiled: heads of four tiles, resets" },
+            { { 1, 200, 3, 48, 1, 200, 64, SKIP_HEAD | BIAS | STRONG | STATES },
+              "tiled: a state of two tiles, wide range, an odd head" },
+            { { 1, 1100, 4, 64, 1, 256, 256, SKIP_HEAD | BIAS | STATES }, "tiled: a state of two tiles, segments" },
 #define X(name, what, ...) \
     { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
             MBA_EXTREMES(X)
@@ -452,6 +470,15 @@ const mba_op mba_op_ssd = {
             PEERS(24, "mamba2-130m"),
             PEERS(64, "mamba2-1.3b"),
             PEERS(80, "mamba2-2.7b"),
+            PUBLISHED(4, 4096, 80, 64, 1, 64, "zamba2-2.7b, 4 x 4096"),
+            PUBLISHED(4, 4096, 64, 128, 1, 64, "plamo2-8b, 4 x 4096"),
+            PUBLISHED(4, 4096, 128, 80, 8, 128, "nemotron-nano-9b, 4 x 4096"),
+            PUBLISHED(4, 4096, 48, 32, 1, 128, "granite-4.0-h-350m, 4 x 4096"),
+            PUBLISHED(8, 2048, 32, 128, 1, 128, "heads of 128, 8 x 2048"),
+            PUBLISHED(8, 2048, 25, 64, 1, 128, "25 heads, 8 x 2048"),
+            PUBLISHED(8, 2048, 48, 64, 1, 256, "falcon-h1-1.5b, 8 x 2048"),
+            PUBLISHED(4, 4096, 24, 128, 1, 256, "falcon-h1-7b, 4 x 4096"),
+            PUBLISHED(2, 4096, 256, 64, 8, 256, "nemotron-h-56b, 2 x 4096"),
             { { 0 }, NULL } },
 };
 

@@ -2,7 +2,8 @@
 /* ssd_fused.cuh -- ssd, variant `fused`, for Hopper: the maths, the record of a chunk and the arguments of all kernels.
  *
  * One scan over the chunks with the state in registers computes y forward in time and, with x and dy, B and C
- * exchanged, dx backward in time. P = 64, N = 128, chunks of 64 tokens, bf16 operands, fp32 accumulators.
+ * exchanged, dx backward in time. P = 64, N = 128, chunks of 64 tokens, bf16 operands, fp32 accumulators. Other P and N
+ * are tiles of these (ssd_tiled.cuh).
  *
  * Factored decay. In a chunk with log decays cs_l, total a, and a pivot m in the middle of their range:
  *     e_l = exp(cs_l - m)    f_s = dt_s exp(m - cs_s)    x'_s = f_s x_s    H1 = exp(m) H
@@ -18,7 +19,7 @@
  *           ssd_fused_group.cuh, work list and producer ssd_fused_items.cuh).
  * Backward: the forward's states, saved or recomputed; ssd_scan_rev (dx), ssd_bwd_slow (ssd_fused_slow.cuh), ssd_bwd_bc
  *           (ssd_fused_bc.cuh: dB, dC), ssd_finish and ssd_sums (ssd_fused_sums.cuh: ddt, parameters).
- * Launchers: ssd_fused_cuda.cu, arguments: ssd_fused_task.cuh, plans: ssd_fused.c and ssd_split.c. */
+ * Launchers: ssd_fused_cuda.cu and ssd_tiled.cuh, arguments: ssd_fused_task.cuh, plans: ssd_fused.c and ssd_split.c. */
 #ifndef MBA_SSD_FUSED_CUH
 #define MBA_SSD_FUSED_CUH
 
@@ -71,8 +72,40 @@ struct fused_task {
     float    *q, *row;                   /* (B, H, K 64): sums of ssd_bwd_bc over states, over C B^T */
     float    *ends;                      /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
     float    *slow_db, *slow_dc;         /* (B, K 64, G, N): contributions of wide-range heads */
-    float    *dpar, *dD;                 /* (2, B K/2, H); (B segments, H, P) */
+    float    *dpar, *dD;                 /* (2, B K/2, heads); (B segments, H, 64) */
+    /* TILED kernels: heads of the operator, their width, the width of the state, tiles per head; tiles of p in a group,
+     * without those beyond the heads. Other kernels have one tile per head. */
+    int  heads, P, N, tiles, group_tiles;
+    bool tiled;
 };
+
+/* TILED kernels (ssd_tiled_cuda.cu) take heads of any width. They work on tiles of 64 p x 128 n as if each was a head
+ * of its own: H counts tiles, J those of a group. Columns beyond P and N are zeros, which the tensor maps supply (axes
+ * (P, heads, L, B)); an odd number of tiles in a group is rounded up, and the last tile lies beyond the heads. Records
+ * belong to heads. TILED = 0: a head is a tile. */
+template <int TILED> static __device__ __forceinline__ int head_of_tile(const fused_task &a, int t)
+{
+    return TILED ? t / a.tiles : t;
+}
+/* First p of a tile in its head. */
+template <int TILED> static __device__ __forceinline__ int tile_p(const fused_task &a, int t)
+{
+    return TILED ? t % a.tiles / (TILED > 1 ? TILED : 1) * FP : 0;
+}
+/* First n of a tile: the tiles of n are innermost. */
+template <int TILED> static __device__ __forceinline__ int tile_n(int t)
+{
+    return TILED > 1 ? t % (TILED > 1 ? TILED : 1) * FN : 0;
+}
+/* A tile's row in the records and in the parameters: that of its head; a tile beyond the heads has the last one's. */
+template <int TILED> static __device__ __forceinline__ int record_head(const fused_task &a, int t)
+{
+    return TILED ? min(t / a.tiles, a.heads - 1) : t;
+}
+template <int TILED> static __device__ __forceinline__ int record_heads(const fused_task &a)
+{
+    return TILED ? a.heads : a.H;
+}
 
 /* Variant `exact` stores the residual of each rounding to bf16 behind the rounded values, as bf16 too. Residuals of
  * C B^T lie this many tiles further on (all of `cb`, and `cb_low` behind it), those of saved states this many

@@ -42,7 +42,7 @@
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* One block: initialises barriers and assigns roles. The warps of the third warpgroup have 24 registers each. */
-template <bool EXACT, bool DOCS>
+template <bool EXACT, bool DOCS, int TILED = 0>
 static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
         }
         mbar_init(smem_address(&sm.cb_full), 1);
         mbar_init_done();
-        sm.blocks = pair_blocks(a);
+        sm.blocks = pair_blocks<TILED>(a);
     }
     __syncthreads();
     if (wg == 2) {
@@ -68,17 +68,21 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
             if (thread == 0) exact_producer(sm, a, maps);
             else if (dots) exact_dot(sm, a);
         } else {
-            if (thread == 0) bc_producer(sm, a, maps);
-            else if (dots) bc_dot(sm, a);
+            if (thread == 0) {
+                if constexpr (TILED > 0) bc_tiled_producer<TILED>(sm, a, maps);
+                else bc_producer(sm, a, maps);
+            } else if (dots) {
+                bc_dot<TILED>(sm, a);
+            }
         }
         return;
     }
     warpgroup_reg_alloc<240>();
     if (wg == 0) {
-        bc_chunk<EXACT, 0, DOCS> rows(sm, a);
+        bc_chunk<EXACT, 0, DOCS, TILED> rows(sm, a);
         rows.run(maps);
     } else {
-        bc_chunk<EXACT, 1, DOCS> rows(sm, a);
+        bc_chunk<EXACT, 1, DOCS, TILED> rows(sm, a);
         rows.run(maps);
     }
 }

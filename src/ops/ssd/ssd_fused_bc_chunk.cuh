@@ -15,7 +15,7 @@
 
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: with resets, some rows do not reach the ends of the
  * pair. */
-template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
+template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
     bc_smem          &sm;
     const fused_task &a;
     float             dC[64], dB[64], own[32], low[32]; /* dCB: own is the diagonal block, low block 10 (I = 1) */
@@ -33,15 +33,18 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
      * lanes read 64 contiguous bytes. */
     __device__ __forceinline__ uint4 load_vector(const strided<const bf16> &m, int q, int vector_index) const
     {
-        if (token(q) >= a.L) return make_uint4(0, 0, 0, 0);
-        return *(const uint4 *)(m.row(current().b, token(q), current().g) + 8 * (4 * vector_index + t4));
+        const int n = group_n<TILED>(current().g) + 8 * (4 * vector_index + t4);
+        if (token(q) >= a.L || (TILED && n >= a.N)) return make_uint4(0, 0, 0, 0);
+        return *(const uint4 *)(m.row(current().b, token(q), group_of<TILED>(current().g)) + n);
     }
-    /* Starts the loads of C B^T, blocks 00, 10 and 11. */
+    /* Starts the loads of C B^T, blocks 00, 10 and 11. It belongs to the first tile of the state; for others the maps
+     * supply zeros (z < 0), so that sums with it count once. */
     __device__ __forceinline__ void load_cb_async(const bc_maps &maps)
     {
         const uint32_t bar = smem_address(&sm.cb_full);
-        const int      z = (current().b * (a.K / 2) + current().c2) * a.G + current().g;
-        const int      first = (current().b * a.K + 2 * current().c2) * a.G + current().g;
+        const int      g = group_of<TILED>(current().g), none = group_n<TILED>(current().g) ? INT_MIN / 2 : 0;
+        const int      z = (current().b * (a.K / 2) + current().c2) * a.G + g + none;
+        const int      first = (current().b * a.K + 2 * current().c2) * a.G + g + none;
         mbar_expect(bar, (EXACT ? 6 : 3) * TILE_BYTES);
         tma_load3(smem_address(sm.m[0]), &maps.cb, bar, 0, 0, first);
         tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
@@ -290,7 +293,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
     __device__ __forceinline__ void heads(unsigned iteration)
     {
 #pragma unroll 1
-        for (; iteration < warp_broadcast((sm.current[I].n + 1) * (unsigned)a.J); iteration++) {
+        for (; iteration < warp_broadcast((sm.current[I].n + 1) * (unsigned)group_heads<TILED>(a)); iteration++) {
             recompute_lane_indices();
             const int      s = iteration % BC_STAGES;
             const uint32_t phase = iteration / BC_STAGES & 1;
@@ -300,6 +303,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s]; // sign: saves a register
             if (pair < 0 && tid == 0) sm.current[I].slow = 1;
             mbar_release(smem_address(&sm.empty[s]), lane);
+            if (TILED) recompute_lane_indices();
             decay_sums(pair);
             if (DOCS) iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
         }
@@ -507,11 +511,14 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)current().b * a.K * FQ + token(q)) * a.G + current().g) * FN + 8 * t4;
-            bf16         *dc = a.dcm.row(current().b, token(q), current().g) + 8 * t4;
-            bf16         *db = a.dbm.row(current().b, token(q), current().g) + 8 * t4;
+            const int     g = group_of<TILED>(current().g), n = group_n<TILED>(current().g) + 8 * t4;
+            const int64_t row_at = ((int64_t)current().b * a.K * FQ + token(q)) * pair_groups<TILED>(a) + current().g;
+            const int64_t at = row_at * FN + 8 * t4;
+            bf16         *dc = a.dcm.row(current().b, token(q), g) + n;
+            bf16         *db = a.dbm.row(current().b, token(q), g) + n;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
+                if (TILED && n + 32 * k >= a.N) break;
                 store_vector(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
                 store_vector(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
             }
@@ -525,7 +532,7 @@ template <bool EXACT, int I, bool DOCS> struct bc_chunk : bc_rows {
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.cb_full), n & 1);
             if (EXACT) heads_hi_lo(n * (unsigned)a.J);
-            else heads(n * (unsigned)a.J);
+            else heads(n * (unsigned)group_heads<TILED>(a));
             last_products();
             store();
             block = warp_broadcast(sm.current[I].block) + gridDim.x;

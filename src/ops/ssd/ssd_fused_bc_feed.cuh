@@ -7,6 +7,7 @@
 #ifndef MBA_SSD_FUSED_BC_FEED_CUH
 #define MBA_SSD_FUSED_BC_FEED_CUH
 
+#include "ops/ssd/ssd_fused_items.cuh"
 #include "ops/ssd/ssd_fused_pairs.cuh"
 
 enum { BC_STAGES = 2, DOT_WARPS = 2 };
@@ -39,6 +40,10 @@ struct bc_smem {
     } current[2];    /* per warpgroup: its work item; slow: some
                                                           head has a wide-range chunk */
     unsigned blocks; /* work items of the grid */
+    struct {
+        volatile int b, c2, tile;
+        tile_place   place;
+    } feed; /* TILED: what the producer loads next */
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
 
@@ -58,16 +63,16 @@ struct bc_maps {
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
+template <int TILED> static __device__ __forceinline__ unsigned pair_blocks(const fused_task &a)
 {
-    return (unsigned)(a.B * (a.K / 2) * a.G);
+    return (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a));
 }
 
 /* The loop of the producer thread; it has 24 registers. */
 static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
 {
     unsigned iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+    for (unsigned block = blockIdx.x; block < pair_blocks<0>(a); block += gridDim.x) {
         const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
         for (int i = 0; i < a.J; i++, iteration++) {
@@ -92,12 +97,58 @@ static __device__ __forceinline__ void bc_producer(bc_smem &sm, const fused_task
         }
     }
 }
+/* TILED: the copies of one tile into stage s. What outlives a copy is in shared memory. */
+template <int TILED>
+static __device__ __forceinline__ void load_pair_tile(bc_smem &sm, const fused_task &a, const bc_maps &maps, int s)
+{
+    const uint32_t full = smem_address(&sm.full[s]), full_late = smem_address(&sm.full_late[s]);
+    bc_stage      &t = sm.st[s];
+    sm.pair[s] = (sm.feed.b * a.H + sm.feed.tile) * (a.K / 2) + sm.feed.c2;
+    mbar_expect(full, 4 * TILE_BYTES + 2 * REC * 4);
+    mbar_expect(full_late, 4 * TILE_BYTES);
+#pragma unroll 1
+    for (int c = 0; c < 2; c++) { // operands of the first product first
+        const int row = (sm.feed.b * a.heads + sm.feed.place.head) * a.K + 2 * sm.feed.c2 + c;
+        bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + (int64_t)(unsigned)row * REC, REC * 4, full);
+        load_x_tile<TILED>(smem_address(t.x[c]), &maps.x, full, sm.feed.place, 0, sm.feed.c2 * PAIR + FQ * c,
+                           sm.feed.b);
+        tma_load3(smem_address(t.g) + c * TILE_BYTES, &maps.g, full, 64 * c, 0, *(volatile int *)&sm.pair[s]);
+    }
+#pragma unroll 1
+    for (int c = 0; c < 2; c++) {
+        load_x_tile<TILED>(smem_address(t.dy[c]), &maps.dy, full_late, sm.feed.place, 0, sm.feed.c2 * PAIR + FQ * c,
+                           sm.feed.b);
+        tma_load3(smem_address(t.h) + c * TILE_BYTES, &maps.h, full_late, 64 * c, 0, *(volatile int *)&sm.pair[s]);
+    }
+}
+template <int TILED>
+static __device__ __forceinline__ void bc_tiled_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
+{
+    unsigned iteration = 0;
+    for (unsigned block = blockIdx.x; block < pair_blocks<TILED>(a); block += gridDim.x) {
+        const pair_block k = pair_block_of(a, block);
+        sm.feed.b = k.b;
+        sm.feed.c2 = k.c2;
+        sm.feed.tile = tile_of_group<TILED>(a, k.g, 0);
+        set_place<TILED>(sm.feed.place, a, sm.feed.tile);
+#pragma unroll 1
+        for (int i = 0; i < group_heads<TILED>(a); i++, iteration++) {
+            mbar_wait(smem_address(&sm.empty[iteration % BC_STAGES]), (iteration / BC_STAGES & 1) ^ 1);
+            load_pair_tile<TILED>(sm, a, maps, iteration % BC_STAGES);
+            sm.feed.tile += TILED;
+            sm.feed.place.p += FP;
+            if (sm.feed.place.p < a.P) continue;
+            sm.feed.place.p = 0;
+            sm.feed.place.head++;
+        }
+    }
+}
 
 static __device__ __forceinline__ void exact_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
 {
     exact_stage &t = exact_stage_of(sm);
     unsigned     iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks(a); block += gridDim.x) {
+    for (unsigned block = blockIdx.x; block < pair_blocks<0>(a); block += gridDim.x) {
         const pair_block k = pair_block_of(a, block);
 #pragma unroll 1
         for (int i = 0; i < a.J; i++, iteration++) {
@@ -129,10 +180,11 @@ static __device__ __forceinline__ void exact_producer(bc_smem &sm, const fused_t
 
 /* kappa <H1, G1> per head, by two warps that are otherwise idle. Both tiles have the same swizzle, so that the order of
  * elements does not matter. */
-static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
+template <int TILED> static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
 {
     const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned iterations = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    const unsigned blocks = (pair_blocks<TILED>(a) - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    const unsigned iterations = blocks * (unsigned)group_heads<TILED>(a);
     for (unsigned iteration = 0; iteration < iterations; iteration++) {
         const int    s = iteration % BC_STAGES;
         const uint4 *u = (const uint4 *)sm.st[s].h + thread;
@@ -164,7 +216,7 @@ static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &
 {
     enum { RESIDUAL = 2 * TILE_BYTES / 8 }; // g[1] follows g[0], h[1] follows h[0]
     const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned iterations = (pair_blocks(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
+    const unsigned iterations = (pair_blocks<0>(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
     for (unsigned iteration = 0; iteration < iterations; iteration++) {
         const int    s = iteration % BC_STAGES;
         const uint2 *u = (const uint2 *)exact_stage_of(sm).h[0] + thread;

@@ -5,21 +5,27 @@
  * and stores the final state. process_chunk() decays H to the chunk's pivot, computes y = H C^T + x' (C B^T)^T and
  * H += x' B by wgmma, scales and stores y, and meanwhile loads x of the next chunk. Initial states come from the
  * operator's input and ssd_states (WHOLE), from the previous block (STATE_PASSED), or from recomputed chunks and the
- * previous block (STATE_RECOMPUTED). The registers and basic operations are in ssd_fused_group.cuh; the producer that
+ * previous block (STATE_RECOMPUTED). The registers and basic operations are in ssd_fused_group.cuh, those of TILED
+ * kernels in ssd_fused_tiles.cuh; the producer that
  * fills the ring, shared memory and the template parameters are in ssd_fused_items.cuh. */
 #ifndef MBA_SSD_FUSED_CONSUMER_CUH
 #define MBA_SSD_FUSED_CONSUMER_CUH
 
-#include "ops/ssd/ssd_fused_group.cuh"
+#include <type_traits>
+
+#include "ops/ssd/ssd_fused_tiles.cuh"
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* STAGED_SAVE: saved states go through shared memory. X_ON_DEMAND: x of a chunk is loaded when it is needed instead of
  * one chunk ahead, because registers are short. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct scan_consumer : consumer_warpgroup {
-    using consumer_warpgroup::consumer_warpgroup;
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
+struct scan_consumer : tiled_warpgroup {
+    using tiled_warpgroup::tiled_warpgroup;
     static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
     static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
+    static constexpr bool WIDE = TILED == 2; /* one tile of p in both warpgroups, a tile of n each */
+    typedef typename std::conditional<WIDE, wide_stage, scan_stage>::type stage;
 
     /* Index of the output tile of this chunk. Forward split kernels have no register for chunks_done. */
     __device__ __forceinline__ unsigned output_tile() const
@@ -35,26 +41,36 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         else bar_sync<1, 128>();
     }
 
+    /* Synchronizes all that read and write one head: the warpgroup, or both. */
+    __device__ __forceinline__ void head_sync()
+    {
+        if (WIDE) bar_sync<3, 128 * HEADS>();
+        else warpgroup_sync();
+    }
+    /* Whether this thread starts the copies of a head's x and output. */
+    __device__ __forceinline__ bool copies() const { return tid == 0 && (!WIDE || wg == 0); }
+
     /* Waits for a stage and loads x of its chunk into `next`; fetch() also loads the factors. */
     __device__ __forceinline__ void fetch_x(int at, int phase)
     {
         mbar_wait(smem_address(&sm.full[WIDE_RANGE][at]), phase);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            ldmatrix_t_at(next[k], smem_address(sm.st[at].x[wg]) + matrix_offset + k * 16 * 128);
+            ldmatrix_t_at(next[k], smem_address(stage_of<TILED>(sm, at).x_of(wg)) + matrix_offset + k * 16 * 128);
     }
     __device__ __forceinline__ void fetch(int at, int phase)
     {
         fetch_x(at, phase);
-        fetch_scale(sm.st[at].rec[wg]);
+        fetch_scale(stage_of<TILED>(sm, at).rec_of(wg));
     }
     /* Loads what the output y = out Y + D x needs: its scale and x of this chunk. */
-    __device__ __forceinline__ void load_output_operands(const scan_stage &t)
+    __device__ __forceinline__ void load_output_operands(const stage &t)
     {
+        const int first = WIDE && !WIDE_RANGE ? 2 * half : 0; // WIDE: of this warpgroup's half alone
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            out[k] = *((const float4 *)t.rec[wg] + 4 * t4 + k);
-            ldmatrix_t_at(raw[k], smem_address(t.x[wg]) + matrix_offset + k * 16 * 128);
+        for (int k = 0; k < (WIDE && !WIDE_RANGE ? 2 : 4); k++) {
+            out[k] = *((const float4 *)t.rec_of(wg) + 4 * t4 + first + k);
+            ldmatrix_t_at(raw[k], smem_address(t.x_of(wg)) + matrix_offset + (first + k) * 16 * 128);
         }
         if (SPLIT || EXACT) { // D is reloaded per chunk, because registers are short
             const float2 D = sm.aux.D[threadIdx.x];
@@ -63,9 +79,9 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         }
     }
 
-    /* ---- position: split kernels keep it in shared memory ---- */
-    __device__ __forceinline__ int my_b() const { return SPLIT ? sm.spilled[wg * 4 + warp].b : it.b; }
-    __device__ __forceinline__ int my_head() const { return SPLIT ? sm.spilled[wg * 4 + warp].head : head; }
+    /* ---- position: split and TILED kernels keep it in shared memory ---- */
+    __device__ __forceinline__ int my_b() const { return SPLIT || TILED ? sm.spilled[wg * 4 + warp].b : it.b; }
+    __device__ __forceinline__ int my_head() const { return SPLIT || TILED ? sm.spilled[wg * 4 + warp].head : head; }
     __device__ __forceinline__ int chunk() const
     {
         return !SPLIT ? c
@@ -155,7 +171,8 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
             for (int j = 0; j < 16; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    h[4 * j + i] = from.row(it.b, head, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
+                    if (in_head<TILED>(row + 8 * (i >> 1), 8 * j + col + (i & 1)))
+                        h[4 * j + i] = state_row<TILED>(from, row + 8 * (i >> 1))[8 * j + col + (i & 1)];
         if (SPLIT == WHOLE) add_segment_states();
     }
     /* Publishes H for the next block (STATE_PASSED), and stores it as the operator's final state where a sequence ends
@@ -172,7 +189,8 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         for (int j = 0; j < 16; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                float *e = to.row(it.b, head, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
+                if (!in_head<TILED>(row + 8 * (i >> 1), 8 * j + col + (i & 1))) continue;
+                float *e = state_row<TILED>(to, row + 8 * (i >> 1)) + 8 * j + col + (i & 1);
                 *e = h[4 * j + i] * f + (adds ? *e : 0);
             }
     }
@@ -208,17 +226,17 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
 
     /* Issues the output products as one wgmma group and the state update as a second; waits for neither. */
     template <bool OUT>
-    __device__ __forceinline__ void products(const packed_state &h_bf16, const fragments &x, const scan_stage &t,
-                                             int keep)
+    __device__ __forceinline__ void products(const packed_state &h_bf16, const fragments &x, const stage &t, int keep)
     {
         wgmma_fence();
         if (OUT) {
             state_term(h_bf16, t);
-            cb_term<REV>(x, t.cb);
+            if (WIDE) cb_term_of_half<REV>(x, t.cb);
+            else cb_term<REV>(x, t.cb);
             wgmma_commit();
             load_output_operands(t);
         }
-        update(x, t.u, keep);
+        update(x, t.u_of(half), keep);
     }
 
     /* EXACT: replaces the rounded state by its residual, and saves that. */
@@ -256,14 +274,14 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     /* ---- products of a wide-range chunk: C B^T gets a decay per pair, x and H1 none from a pivot ---- */
 
     /* Y = decays (H C^T) + (dt x) (decayed C B^T)^T; `all` is the log decay across the chunk. */
-    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, fragments &x, const scan_stage &t,
+    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, fragments &x, const stage &t,
                                                       float all)
     {
-        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
-        warpgroup_sync();
-        decay_cb(t, cs);
+        const float *cs = t.rec_of(wg), *dt = t.rec_of(wg) + 64;
+        head_sync();
+        decay_cb<TILED>(t, cs);
         fence_async();
-        warpgroup_sync();
+        head_sync();
         wgmma_fence();
         state_term(h_bf16, t);
         wgmma_commit();
@@ -271,16 +289,17 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         decay_rows<REV>(cs, all);
         scale_by_dt<REV>(x, dt);
         wgmma_fence();
-        cb_term<REV>(x, decayed_cb());
+        if (WIDE) cb_term_of_half<REV>(x, decayed_cb<TILED>());
+        else cb_term<REV>(x, decayed_cb());
         wgmma_commit();
         wgmma_wait<0>();
     }
     /* The output, then H = exp(all) H + sum_s exp(all - cs_s) dt_s x_s B_s^T (reverse: exp(cs_l) dy_l C_l^T). */
     template <bool OUT>
-    __device__ __forceinline__ void wide_range_products(const packed_state &h_bf16, fragments &x, const scan_stage &t,
+    __device__ __forceinline__ void wide_range_products(const packed_state &h_bf16, fragments &x, const stage &t,
                                                         float all, int keep)
     {
-        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
+        const float *cs = t.rec_of(wg), *dt = t.rec_of(wg) + 64;
         const float  decay = __expf(all);
         load_output_operands(t);
 #pragma unroll
@@ -288,7 +307,7 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         if (OUT) wide_range_output(h_bf16, x, t, all);
         scale_to_end<REV>(x, cs, dt, all);
         wgmma_fence();
-        update(x, t.u, keep);
+        update(x, t.u_of(half), keep);
         wgmma_wait<0>();
         wide_range_scale<REV>(t);
     }
@@ -343,14 +362,15 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
      * that it overwrites later. `n` is chunks_done of that chunk. */
     __device__ __forceinline__ void load_x_async(int from, unsigned n)
     {
-        const uint32_t bar = smem_address(&sm.x_full[wg][n & 1]);
+        const int      at = WIDE ? 0 : wg;
+        const uint32_t bar = smem_address(&sm.x_full[at][n & 1]);
         mbar_expect(bar, TILE_BYTES);
-        tma_load3(smem_address(sm.y[wg][n & 1]), &maps.other, bar, my_head() * FP, from * FQ, my_b());
+        load_x_tile<TILED>(smem_address(sm.y[at][n & 1]), &maps.other, bar, sm.place[wg], my_head(), from * FQ, my_b());
     }
     /* Reverse: starts the load of x of the next chunk, as soon as dx of the previous one has left that tile. */
     __device__ __forceinline__ void load_next_x_async(bool saved)
     {
-        if (tid != 0) return;
+        if (!copies()) return;
         if (saved) bulk_wait_read<1>(); // leaves the state that was just sent in flight
         else bulk_wait_read<0>();
         load_x_async(chunk() - 1, chunks_done + 1);
@@ -358,74 +378,53 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     /* Reverse: stores <x', gradient of x'> of the chunk's positions, the sum over the four warps. */
     __device__ __forceinline__ void store_sources()
     {
-        if (tid < FQ)
+        if (WIDE) store_half_of_sources(my_b(), my_head(), chunk());
+        else if (tid < FQ)
             a.src[row_of_head(a.K, chunk()) * FQ + tid] = *source_partial<!STAGED_SAVE>(0, tid)
                                                           + *source_partial<!STAGED_SAVE>(1, tid)
                                                           + *source_partial<!STAGED_SAVE>(2, tid)
                                                           + *source_partial<!STAGED_SAVE>(3, tid);
     }
-    /* Reverse: stores this item's partial sum of dD. */
-    __device__ __forceinline__ void store_skip_sums()
-    {
-        float2 dD = sm.skip[wg][tid];
-#pragma unroll
-        for (int d = 1; d < 4; d *= 2) {
-            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
-            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
-        }
-        const int row = opaque_row();
-        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
-        if (opaque_col()) return;
-        to[row] = dD.x;
-        to[row + 8] = dD.y;
-        for (int j = it.seg + 1; SPLIT && it.last && j < a.segments; j++) { // this item has fewer ranges than others
-            to += (int64_t)a.H * FP;
-            to[row] = to[row + 8] = 0;
-        }
-    }
-
     /* y = out Y + D x, through a tile in shared memory and a TMA store. Meanwhile loads and scales x of the next chunk.
      * Waits for the output products only; the state update may still run. */
     __device__ __forceinline__ void store_output(bool more, fragments &x_next, int s_next, int ph_next)
     {
-        const uint32_t tile = smem_address(sm.y[SPLIT ? opaque((int)threadIdx.x) >> 7 : wg][output_tile()]);
+        const uint32_t tile = smem_address(sm.y[WIDE ? 0 : SPLIT ? opaque((int)threadIdx.x) >> 7 : wg][output_tile()]);
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
         if (!X_ON_DEMAND && more) {
             fetch_x(s_next, ph_next);
-            if (!REV) fetch_scale(sm.st[s_next].rec[wg]); // reverse: later, because registers are short
+            if (!REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg)); // reverse: later, as registers are short
         }
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(raw[k][j]);
-        if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
+        if (WIDE) {
+            write_half_of_output<EXACT, REV, WIDE_RANGE>(tile, src, dD);
+        } else {
+            if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float4   e = out[k];
-            const float   *v = y + 8 * k;
-            const uint32_t o[4] = { pack(v[0] * e.x + D0 * low_of(raw[k][0]), v[1] * e.y + D0 * high_of(raw[k][0])),
-                                    pack(v[2] * e.x + D1 * low_of(raw[k][1]), v[3] * e.y + D1 * high_of(raw[k][1])),
-                                    pack(v[4] * e.z + D0 * low_of(raw[k][2]), v[5] * e.w + D0 * high_of(raw[k][2])),
-                                    pack(v[6] * e.z + D1 * low_of(raw[k][3]), v[7] * e.w + D1 * high_of(raw[k][3])) };
-            if (REV) source_sums<EXACT>(src, dD, k, tile);
-            stmatrix_t_at(tile + matrix_offset + k * 16 * 128, o);
+            for (int k = 0; k < 4; k++)
+                write_output<EXACT, REV>(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
         }
         if (!X_ON_DEMAND && more) {
-            if (REV) fetch_scale(sm.st[s_next].rec[wg]);
+            if (REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg));
             scale(x_next);
         }
         if (REV) {
-            reduce_sources<!STAGED_SAVE>(src);
+            if (WIDE) reduce_half_of_sources(src);
+            else reduce_sources<!STAGED_SAVE>(src);
             sm.skip[wg][tid].x += dD.x;
             sm.skip[wg][tid].y += dD.y;
         }
         fence_async();
         if (tid == 0) bulk_wait_read<0>(); // the other tile has been read: free after the barrier
-        warpgroup_sync();
-        if (tid == 0) {
-            tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
+        head_sync();
+        if (copies()) {
+            if (TILED) tma_store4(&maps.y, tile, sm.place[wg].p, sm.place[wg].head, chunk() * FQ, my_b());
+            else tma_store3(&maps.y, tile, my_head() * FP, chunk() * FQ, my_b());
             bulk_commit();
         }
         if (REV) store_sources();
@@ -446,14 +445,14 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     {
         constexpr bool OUT = has_output(WHAT) && !STATE_ONLY;
         const bool     more = STATE_ONLY || (SPLIT ? chunks_left > 0 : c != last_c);
-        scan_stage    &t = sm.st[s];
-        const int      s_next = next_stage<X_ON_DEMAND>(s), ph_next = s_next ? ph : ph ^ 1;
+        stage         &t = stage_of<TILED>(sm, s);
+        const int      s_next = next_stage < X_ON_DEMAND || WIDE > (s), ph_next = s_next ? ph : ph ^ 1;
         if (X_ON_DEMAND) {
             fetch(s, ph);
             if (EXACT) scale(x, x_next);
             else scale(x);
         }
-        const float4 last = *(const float4 *)(t.rec[wg] + REC_BEFORE);
+        const float4 last = *(const float4 *)(t.rec_of(wg) + REC_BEFORE);
         const int    flags = (int)last.z, keep = decay_to_pivot(last);
         packed_state h_bf16;
 #pragma unroll
@@ -464,7 +463,7 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         if (saves && !STAGED_SAVE) save_state(h_bf16);
         if (saves && STAGED_SAVE) save_state_rows_0_7<has_output(WHAT)>(h_bf16);
         if (saves && STAGED_SAVE && !REV) save_state_rows_8_15<REV>(h_bf16); // now: later registers are short
-        if (EXACT) {
+        if constexpr (EXACT) {
             if (WIDE_RANGE && __any_sync(0xffffffffu, flags & IS_WIDE_RANGE))
                 wide_range_products_hi_lo<OUT>(h_bf16, x, x_next, t, last.w, keep, saves);
             else products_hi_lo<OUT>(h_bf16, x, x_next, t, keep, saves);
@@ -499,6 +498,7 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         head = it.pair * HEADS + wg;
         c = REV ? it.c0 + it.chunks - 1 : it.c0;
         last_c = REV ? it.c0 : it.c0 + it.chunks - 1;
+        if (TILED) spill_tile<TILED>();
         if (!SPLIT) return;
         chunks_left = warp_broadcast(it.chunks - 1);
         it.receive = warp_broadcast(it.receive);
@@ -547,17 +547,21 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
     __device__ __forceinline__ int process_item(int n)
     {
         fragments A, B; // x' of two chunks in flight
+        half = WIDE ? warp_broadcast(wg) : 0;
         begin_item(n);
         if (STAGED_SAVE) init_save_address();
         D0 = D1 = pending_log_decay = 0;
-        if (has_output(WHAT) && a.skip_cols) {
+        if (TILED && has_output(WHAT) && a.skip_cols) {
+            D0 = skip_of_row<TILED>(opaque_row());
+            D1 = skip_of_row<TILED>(opaque_row() + 8);
+        } else if (has_output(WHAT) && a.skip_cols) {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() + 8 : row_of(1))];
         }
         if ((SPLIT || EXACT) && has_output(WHAT)) sm.aux.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
-            if (tid == 0) load_x_async(chunk() - it.recomputed, chunks_done);
+            if (copies()) load_x_async(chunk() - it.recomputed, chunks_done);
         }
         const int recomputed = SPLIT == STATE_RECOMPUTED ? skip_unneeded_chunks() : 0;
         load_initial_state();
@@ -579,7 +583,7 @@ template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT> struct sca
         asm volatile("" : "+r"(n)); // the compiler must not keep item data across the loop
         begin_item(n);
         store_final_state();
-        if (REV && has_output(WHAT)) store_skip_sums();
+        if (REV && has_output(WHAT)) store_skip_sums<SPLIT>();
         return n;
     }
 };

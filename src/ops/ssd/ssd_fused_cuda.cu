@@ -63,8 +63,10 @@ static mba_status launch_scan_inference(const mba_call *c, int *k, const fused_t
 
 extern "C" mba_status ssd_fused_cuda(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] != NULL;
+    const mba_node *n = c->node;
+    const ssd_dims  d = ssd_dims_of(n);
+    const bool      keeps = n->out[KEPT_STATES] != NULL;
+    if (ssd_is_tiled(n)) return d.N > FN ? ssd_tiled_wide_cuda(c) : ssd_tiled_cuda(c);
     const work_split s = work_split_of(c, keeps);
     fused_task       a = fused_task_of(c, s);
     scan_maps        m;
@@ -106,6 +108,8 @@ static mba_status launch_bwd_bc(const mba_call *c, int k, const fused_task &a)
 
 extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
 {
+    const ssd_dims d = ssd_dims_of(c->node);
+    if (ssd_is_tiled(c->node)) return d.N > FN ? ssd_bwd_tiled_wide_cuda(c) : ssd_bwd_tiled_cuda(c);
     const work_split    s = work_split_of(c, true);
     const bool          kept = ssd_has_saved(c->plan, c->node);
     const strided<bf16> none = {};

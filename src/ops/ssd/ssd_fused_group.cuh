@@ -30,6 +30,7 @@ struct consumer_warpgroup {
     scan_item               it;
     int                     head, c, last_c;   /* head; current chunk and last chunk of the item */
     int                     chunks_left;       /* split kernels, instead of c: chunks after the current one */
+    int                     half;              /* TILED = 2: wg, warp-uniform; its tile of n and half of the output */
     float                   D0, D1;            /* D of this thread's rows p and p + 8 */
     float                   pending_log_decay; /* log factor that the state in h still lacks */
     float                   h[64], y[32];      /* accumulators: the state, the output */
@@ -223,10 +224,10 @@ struct consumer_warpgroup {
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
 
     /* Y = H1 C^T, or Y += .. with ADDS. */
-    template <bool ADDS = false>
-    __device__ __forceinline__ void state_term(const packed_state &h_bf16, const scan_stage &t)
+    template <bool ADDS = false, class STAGE>
+    __device__ __forceinline__ void state_term(const packed_state &h_bf16, const STAGE &t)
     {
-        const uint64_t d = wgmma_smem_desc(smem_address(t.k));
+        const uint64_t d = wgmma_smem_desc(smem_address(t.k_of(half)));
 #pragma unroll
         for (int k = 0; k < 8; k++)
             wgmma_n64_rs<0>(y, h_bf16[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), ADDS || k > 0);
@@ -272,20 +273,23 @@ struct consumer_warpgroup {
     {
         return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
     }
-    __device__ __forceinline__ unsigned char *decayed_cb()
+    template <int TILED = 0> __device__ __forceinline__ unsigned char *decayed_cb()
     {
+        if (TILED == 2) return (unsigned char *)&sm.wide[WIDE_RANGE_STAGES]; // both warpgroups have the same head
         return (unsigned char *)&sm.st[WIDE_RANGE_STAGES] + wg * TILE_BYTES;
     }
     __device__ __forceinline__ unsigned char *decayed_cb_residual() { return decayed_cb() + HEADS * TILE_BYTES; }
     /* Writes C B^T times exp(cs_l - cs_s) to this head's tile. */
-    __device__ __forceinline__ void decay_cb(const scan_stage &t, const float *cs)
+    template <int TILED, class STAGE> __device__ __forceinline__ void decay_cb(const STAGE &t, const float *cs)
     {
-        for (int i = tid; i < FQ * FQ / 2; i += 128) {
+        constexpr int THREADS = TILED == 2 ? 256 : 128;
+        for (int i = TILED == 2 ? (int)threadIdx.x : tid; i < FQ * FQ / 2; i += THREADS) {
             const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
             const uint32_t v = *(const uint32_t *)(t.cb + place);
             const float    cl = record_value(cs, l);
-            *(uint32_t *)(decayed_cb() + place) = pack(low_of(v) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
-                                                       high_of(v) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
+            const uint32_t w = pack(low_of(v) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
+                                    high_of(v) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
+            *(uint32_t *)(decayed_cb<TILED>() + place) = w;
         }
     }
     /* EXACT: the same as value and residual. */
@@ -317,11 +321,11 @@ struct consumer_warpgroup {
         }
     }
     /* Sets the scale of the output: all factors but dt (reverse) are already in. */
-    template <bool REV> __device__ __forceinline__ void wide_range_scale(const scan_stage &t)
+    template <bool REV, class STAGE> __device__ __forceinline__ void wide_range_scale(const STAGE &t)
     {
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            out[k] = REV ? *((const float4 *)t.rec[wg] + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
+            out[k] = REV ? *((const float4 *)t.rec_of(wg) + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
     }
     /* x = dt x for the C B^T term; reverse: dy as it is. */
     template <bool REV> __device__ __forceinline__ void scale_by_dt(fragments &x, const float *dt)
@@ -381,32 +385,32 @@ struct consumer_warpgroup {
 
     /* ---- reverse: sums for the gradients of dt and D ---- */
 
-    /* Products <x'_s, gradient of x'_s> of this thread's rows for four positions, and dD. x' is rounded to bf16 as in
-     * ssd_bwd_bc, so that both sums cancel there; in EXACT neither is rounded. */
+    /* Products <x'_s, gradient of x'_s> of this thread's rows for four positions, and dD. v: gradients; dy: as loaded;
+     * at: x. x' is rounded to bf16 as in ssd_bwd_bc, so that both sums cancel there; in EXACT neither is rounded. */
     template <bool EXACT>
-    __device__ __forceinline__ void source_sums(float (&src)[16], float2 &dD, int k, uint32_t tile)
+    static __device__ __forceinline__ void source_sums(float *src, float2 &dD, const float *v, const float4 &out,
+                                                       const uint32_t (&dy)[4], uint32_t at)
     {
-        uint32_t     x[4];
-        const float *v = y + 8 * k;
-        ldmatrix_t_at(x, tile + matrix_offset + k * 16 * 128);
+        uint32_t x[4];
+        ldmatrix_t_at(x, at);
         if (EXACT) {
-            src[4 * k] = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out[k].x;
-            src[4 * k + 1] = (high_of(x[0]) * v[1] + high_of(x[1]) * v[3]) * out[k].y;
-            src[4 * k + 2] = (low_of(x[2]) * v[4] + low_of(x[3]) * v[6]) * out[k].z;
-            src[4 * k + 3] = (high_of(x[2]) * v[5] + high_of(x[3]) * v[7]) * out[k].w;
+            src[0] = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out.x;
+            src[1] = (high_of(x[0]) * v[1] + high_of(x[1]) * v[3]) * out.y;
+            src[2] = (low_of(x[2]) * v[4] + low_of(x[3]) * v[6]) * out.z;
+            src[3] = (high_of(x[2]) * v[5] + high_of(x[3]) * v[7]) * out.w;
         } else {
-            const uint2    f0 = split(out[k].x, out[k].y), f1 = split(out[k].z, out[k].w);
+            const uint2    f0 = split(out.x, out.y), f1 = split(out.z, out.w);
             const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
                            s3 = times(x[3], f1.x, f1.y);
-            src[4 * k] = low_of(s0) * v[0] + low_of(s1) * v[2];
-            src[4 * k + 1] = high_of(s0) * v[1] + high_of(s1) * v[3];
-            src[4 * k + 2] = low_of(s2) * v[4] + low_of(s3) * v[6];
-            src[4 * k + 3] = high_of(s2) * v[5] + high_of(s3) * v[7];
+            src[0] = low_of(s0) * v[0] + low_of(s1) * v[2];
+            src[1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+            src[2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+            src[3] = high_of(s2) * v[5] + high_of(s3) * v[7];
         }
-        dD.x += low_of(x[0]) * low_of(raw[k][0]) + high_of(x[0]) * high_of(raw[k][0]) + low_of(x[2]) * low_of(raw[k][2])
-                + high_of(x[2]) * high_of(raw[k][2]);
-        dD.y += low_of(x[1]) * low_of(raw[k][1]) + high_of(x[1]) * high_of(raw[k][1]) + low_of(x[3]) * low_of(raw[k][3])
-                + high_of(x[3]) * high_of(raw[k][3]);
+        dD.x += low_of(x[0]) * low_of(dy[0]) + high_of(x[0]) * high_of(dy[0]) + low_of(x[2]) * low_of(dy[2])
+                + high_of(x[2]) * high_of(dy[2]);
+        dD.y += low_of(x[1]) * low_of(dy[1]) + high_of(x[1]) * high_of(dy[1]) + low_of(x[3]) * low_of(dy[3])
+                + high_of(x[3]) * high_of(dy[3]);
     }
     /* One step of a reduce-scatter of 16 sums over the eight lanes that share positions: each lane keeps KEPT sums. */
     template <int KEPT, int BIT> __device__ __forceinline__ void reduce_scatter(float (&src)[16])
@@ -420,10 +424,10 @@ struct consumer_warpgroup {
     }
     /* Where warp `of` puts its partial sum of position l. By default the tile of dy is reused: no other warp reads this
      * warp's 32 bytes of its rows, and in every eighth row the swizzle leaves the columns in order (tile_at). */
-    template <bool SPLIT> __device__ __forceinline__ float *source_partial(int of, int l)
+    template <bool SPLIT, int TILED = 0> __device__ __forceinline__ float *source_partial(int of, int l)
     {
         if (SPLIT) return &sm.aux.src[wg][chunks_done & 1][of][l];
-        return (float *)(sm.st[s].x[wg] + (l >> 3) * 8 * TILE_ROW_BYTES + of * 32) + (l & 7);
+        return (float *)(stage_of<TILED>(sm, s).x_of(wg) + (l >> 3) * 8 * TILE_ROW_BYTES + of * 32) + (l & 7);
     }
     template <bool SPLIT> __device__ __forceinline__ void reduce_sources(float (&src)[16])
     {
@@ -431,6 +435,26 @@ struct consumer_warpgroup {
         reduce_scatter<4, 8>(src);
         reduce_scatter<2, 4>(src);
         *(float2 *)source_partial<SPLIT>(warp, 2 * lane) = make_float2(src[0], src[1]);
+    }
+
+    /* Reverse: stores this item's partial sum of dD. */
+    template <int SPLIT> __device__ __forceinline__ void store_skip_sums()
+    {
+        float2 dD = sm.skip[wg][tid];
+#pragma unroll
+        for (int d = 1; d < 4; d *= 2) {
+            dD.x += __shfl_xor_sync(0xffffffffu, dD.x, d);
+            dD.y += __shfl_xor_sync(0xffffffffu, dD.y, d);
+        }
+        const int row = opaque_row();
+        float    *to = a.dD + (((int64_t)it.b * a.segments + it.seg) * a.H + head) * FP;
+        if (opaque_col()) return;
+        to[row] = dD.x;
+        to[row + 8] = dD.y;
+        for (int j = it.seg + 1; SPLIT && it.last && j < a.segments; j++) { // this item has fewer ranges than others
+            to += (int64_t)a.H * FP;
+            to[row] = to[row + 8] = 0;
+        }
     }
 
     /* ---- recomputed chunks: H only, no output, in a ring of their own ---- */

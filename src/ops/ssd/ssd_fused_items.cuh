@@ -11,7 +11,8 @@
  *   REV         backward in time: x is dy, y is dx, B and C are exchanged
  *   WHAT        scan_what: which results the kernel writes
  *   WIDE_RANGE  second pass, over items with a wide-range chunk: a decay per pair of tokens, ring of two stages
- *   SPLIT       scan_split: whole items, or ranges of chunks with one of two ways to get the initial state */
+ *   SPLIT       scan_split: whole items, or ranges of chunks with one of two ways to get the initial state
+ *   TILED       heads of any width, in tiles (ssd_fused.cuh); only with whole items */
 #ifndef MBA_SSD_FUSED_ITEMS_CUH
 #define MBA_SSD_FUSED_ITEMS_CUH
 
@@ -38,6 +39,11 @@ static __device__ constexpr bool saves_through_smem(bool exact, int what, bool r
     return !exact && split_kind == WHOLE && saves_states(what, rev);
 }
 
+/* TILED: where a tile lies in the maps of x and y. In shared memory: whoever starts copies is short of registers. */
+struct tile_place {
+    volatile int p, head;
+};
+
 /* TMA tensor maps, with what they show in reverse. k: operand of the state term, C (B). u: operand of the state update,
  * B (C). x: x (dy). y: y (dx). other: unused (x). */
 struct scan_maps {
@@ -58,9 +64,23 @@ struct scan_item {
     int b, pair, seg, c0, chunks, receive, publish, last, recomputed;
 };
 
-struct scan_stage { /* one chunk, 58 KB; every tile 1 KB aligned */
-    unsigned char k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
-    float         rec[HEADS][256];
+/* One chunk, 58 KB; every tile 1 KB aligned. The functions return what warpgroup wg reads. */
+struct scan_stage {
+    unsigned char                   k[2 * TILE_BYTES], u[2 * TILE_BYTES], cb[TILE_BYTES], x[HEADS][TILE_BYTES];
+    float                           rec[HEADS][256];
+    __device__ const unsigned char *k_of(int) const { return k; }
+    __device__ const unsigned char *u_of(int) const { return u; }
+    __device__ const unsigned char *x_of(int wg) const { return x[wg]; }
+    __device__ const float         *rec_of(int wg) const { return rec[wg]; }
+};
+/* TILED = 2: one chunk of one tile of p, 81 KB. Each warpgroup has one of its two tiles of n. */
+struct wide_stage {
+    unsigned char                   k[HEADS][2 * TILE_BYTES], u[HEADS][2 * TILE_BYTES], cb[TILE_BYTES], x[TILE_BYTES];
+    float                           rec[256];
+    __device__ const unsigned char *k_of(int wg) const { return k[wg]; }
+    __device__ const unsigned char *u_of(int wg) const { return u[wg]; }
+    __device__ const unsigned char *x_of(int) const { return x; }
+    __device__ const float         *rec_of(int) const { return rec; }
 };
 /* One chunk that is recomputed for the state alone. Without output a chunk takes less time than the latency of memory,
  * so this ring is deeper. */
@@ -72,10 +92,12 @@ enum { STAGES = 3, WIDE_RANGE_STAGES = 2, STATE_ONLY_STAGES = 5 };
 struct scan_smem {
     union {
         scan_stage       st[STAGES];                   /* the main ring; rings of two leave the last stage free */
+        wide_stage       wide[WIDE_RANGE_STAGES];      /* the same for TILED = 2 */
         state_only_stage recompute[STATE_ONLY_STAGES]; /* the ring of recomputed chunks; the producer drains one ring
                                                           before it fills the other */
     };
-    unsigned char y[HEADS][2][TILE_BYTES]; /* two output tiles per head; reverse: x arrives in them first */
+    unsigned char y[HEADS][2][TILE_BYTES]; /* two output tiles per head; reverse: x arrives in them first. TILED = 2:
+                                              y[1] is where the warpgroups exchange outputs */
     union {
         unsigned char state[4 * HEADS][2048]; /* per warp: rows 0-7 of its 16 state rows, on their way out */
         struct {                              /* split kernels and EXACT, which lack registers for these */
@@ -101,6 +123,7 @@ struct scan_smem {
     volatile float through_log_decay[HEADS]; /* log decay across the preceding range, or -inf */
     volatile int   skip_chunks[HEADS];       /* leading recomputed chunks that a head does not need */
     volatile int   recomputed;               /* chunks of the current item without output */
+    tile_place     place[2 * HEADS];         /* TILED: of the consumers' tiles, then of the producer's */
 };
 static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
 
@@ -110,6 +133,14 @@ static_assert(sizeof(scan_stage) >= (2 * HEADS + WIDE_RANGE_STAGES) * TILE_BYTES
 static __device__ __forceinline__ unsigned char *cb_residual_of(scan_smem &sm, int s)
 {
     return (unsigned char *)&sm.st[WIDE_RANGE_STAGES] + (2 * HEADS + s) * TILE_BYTES;
+}
+/* TILED = 2: behind the two stages lies C B^T with decays applied, one tile. */
+static_assert(2 * sizeof(wide_stage) + TILE_BYTES <= STAGES * sizeof(scan_stage), "room for it");
+static_assert(sizeof(wide_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
+template <int TILED> static __device__ __forceinline__ auto &stage_of(scan_smem &sm, int s)
+{
+    if constexpr (TILED == 2) return sm.wide[s];
+    else return sm.st[s];
 }
 template <bool TWO> static __device__ __forceinline__ int next_stage(int s)
 {
@@ -195,9 +226,10 @@ static __device__ __forceinline__ bool has_item(const fused_task &a, const scan_
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
+template <int TILED = 0>
 static __device__ __forceinline__ int64_t record_index(const fused_task &a, int b, int h, int c)
 {
-    return (((int64_t)b * a.H + h) * a.K + c) * REC;
+    return (((int64_t)b * record_heads<TILED>(a) + record_head<TILED>(a, h)) * a.K + c) * REC;
 }
 /* The same with 32-bit arithmetic for the row number; check_fused() in ssd_fused.c bounds it. */
 static __device__ __forceinline__ int64_t record_index_u32(const fused_task &a, int b, int h, int c)
@@ -221,7 +253,7 @@ static __device__ __forceinline__ float inclusive_log_decay(float decay)
  * back in time, the count ends with the chunk in which the summed log decay falls below LOG_DECAY_MIN; a reset adds
  * -inf. If the sum stays above, returns count + 1 and the sum in `sum`: what lies farther back counts too. One warp
  * calls it. */
-template <bool REV>
+template <bool REV, int TILED = 0>
 static __device__ __forceinline__ int dependency_length(const fused_task &a, int b, int head, int first, int count,
                                                         float &sum)
 {
@@ -233,7 +265,7 @@ static __device__ __forceinline__ int dependency_length(const fused_task &a, int
 #pragma unroll
         for (int j = 0; j < IN_FLIGHT; j++) {
             const int    c = min(n + 32 * j, count - 1);
-            const float *r = rec + record_index(a, b, head, REV ? first + c : first - c);
+            const float *r = rec + record_index<TILED>(a, b, head, REV ? first + c : first - c);
             decay[j] = n + 32 * j >= count ? 0 : (int)r[REC_FLAGS] & HAS_RESET ? -INFINITY : r[REC_ALL];
         }
 #pragma unroll
@@ -259,7 +291,7 @@ template <bool REV> static __device__ __forceinline__ void prepend_recomputed(co
 /* Marks this block's items that have a wide-range chunk. In split kernels all ranges of an item must run in the same
  * pass, because blocks that wait for each other in different passes could deadlock: there the whole item is searched.
  * STATE_RECOMPUTED: warps 0 and 1 also determine how many chunks each head recomputes. All threads call it. */
-template <bool REV, int SPLIT>
+template <bool REV, int SPLIT, int TILED>
 static __device__ __forceinline__ void find_wide_range_items(scan_smem &sm, const fused_task &a,
                                                              const scan_split_table *r)
 {
@@ -284,7 +316,7 @@ static __device__ __forceinline__ void find_wide_range_items(scan_smem &sm, cons
                                                           : threadIdx.x); // begins with threads that idle above
         for (int e = first; e < HEADS * i.chunks; e += (int)blockDim.x) {
             const int h = i.pair * HEADS + e / i.chunks, c = i.c0 + e % i.chunks;
-            if ((int)rec[record_index(a, i.b, h, c) + REC_FLAGS] & IS_WIDE_RANGE) {
+            if ((int)rec[record_index<TILED>(a, i.b, h, c) + REC_FLAGS] & IS_WIDE_RANGE) {
                 atomicOr(&sm.wide_range[n >> 5], 1u << (n & 31));
                 any_wide_range = true;
             }
@@ -303,12 +335,46 @@ template <bool WIDE_RANGE> static __device__ __forceinline__ bool in_this_pass(c
 
 /* ---- the producer ---- */
 
+template <int TILED> static __device__ __forceinline__ void set_place(tile_place &place, const fused_task &a, int t)
+{
+    place.p = tile_p<TILED>(a, t);
+    place.head = head_of_tile<TILED>(a, t);
+}
+/* Loads the 64 positions of x (or dy) from l on: of head t, or of the tile at `place`. */
+template <int TILED>
+static __device__ __forceinline__ void load_x_tile(uint32_t to, const CUtensorMap *map, uint32_t bar,
+                                                   const tile_place &place, int t, int l, int b)
+{
+    if (TILED) tma_load4(to, map, bar, place.p, place.head, l, b);
+    else tma_load3(to, map, bar, t * FP, l, b);
+}
+/* Record of chunk c of head t, or of the tile at `place`. */
+template <int TILED>
+static __device__ __forceinline__ int64_t record_index_at(const fused_task &a, const tile_place &place, int b, int t,
+                                                          int c)
+{
+    if (!TILED) return record_index(a, b, t, c);
+    return (int64_t)((unsigned)(b * a.heads + min(place.head, a.heads - 1)) * (unsigned)a.K + (unsigned)c) * REC;
+}
+/* Loads 64 columns of B or C of a group from column n on. */
+template <int TILED>
+static __device__ __forceinline__ void load_n_tile(uint32_t to, const CUtensorMap *map, uint32_t bar, int g, int n,
+                                                   int l, int b)
+{
+    if (TILED) tma_load4(to, map, bar, n, g, l, b);
+    else tma_load3(to, map, bar, g * FN + n, l, b);
+}
 /* Prefetches x of the reverse scan into L2. Shared memory has room for x of one chunk ahead only (load_next_x_async);
  * the ring runs further ahead. */
-static __device__ __forceinline__ void prefetch_l2_x(const CUtensorMap &map, int b, int pair, int c)
+template <int TILED>
+static __device__ __forceinline__ void prefetch_l2_x(const CUtensorMap &map, const scan_smem &sm, int b, int pair,
+                                                     int c)
 {
 #pragma unroll 1
-    for (int h = 0; h < HEADS; h++) tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
+    for (int h = 0; h < (TILED == 2 ? 1 : HEADS); h++) {
+        if (TILED) tma_prefetch4(&map, sm.place[HEADS + h].p, sm.place[HEADS + h].head, c * FQ, b);
+        else tma_prefetch3(&map, (pair * HEADS + h) * FP, c * FQ, b);
+    }
 }
 
 /* Starts the copies of chunk c for the state alone, into a stage of the main ring (WIDE_RANGE pass). Chunk i of the
@@ -328,8 +394,26 @@ static __device__ __forceinline__ void load_state_only_chunk(scan_smem &sm, cons
     }
     for (int j = 0; j < 2; j++) tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
 }
+/* TILED = 2: starts all copies of chunk c into stage s. `pair` is a tile of p. */
+template <bool REV, int WHAT, bool WIDE_RANGE>
+static __device__ __forceinline__ void load_wide_chunk(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
+                                                       int b, int pair, int c)
+{
+    const int      g = pair * HEADS / a.J, l = c * FQ;
+    const uint32_t bar = smem_address(&sm.full[WIDE_RANGE][s]);
+    wide_stage    &t = sm.wide[s];
+    mbar_expect(bar, (has_output(WHAT) ? 10 : 5) * TILE_BYTES + REC * 4);
+    load_x_tile<2>(smem_address(t.x), &maps.x, bar, sm.place[HEADS], 0, l, b);
+    bulk_load(smem_address(t.rec), (REV ? a.rec_rev : a.rec) + record_index_at<2>(a, sm.place[HEADS], b, 0, c), REC * 4,
+              bar);
+    for (int j = 0; has_output(WHAT) && j < 4; j++)
+        load_n_tile<2>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, l, b);
+    if (has_output(WHAT)) tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
+    for (int j = 0; j < 4; j++) load_n_tile<2>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, l, b);
+    if (REV && has_output(WHAT)) prefetch_l2_x<2>(maps.other, sm, b, pair, c);
+}
 /* Starts all copies of chunk c into stage s of the main ring. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT>
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
 static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
                                                   int b, int pair, int c)
 {
@@ -340,20 +424,22 @@ static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_tas
     mbar_expect(bar, (!has_output(WHAT) ? 2 : EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
-        tma_load3(smem_address(t.x[h]), &maps.x, bar, head * FP, c * FQ, b);
-        const int64_t record = SPLIT ? record_index_u32(a, b, head, c) : record_index(a, b, head, c);
+        load_x_tile<TILED>(smem_address(t.x[h]), &maps.x, bar, sm.place[HEADS + h], head, c * FQ, b);
+        const int64_t record = SPLIT ? record_index_u32(a, b, head, c)
+                                     : record_index_at<TILED>(a, sm.place[HEADS + h], b, head, c);
         bulk_load(smem_address(t.rec[h]), rec + record, REC * 4, bar);
     }
     if (has_output(WHAT)) {
         for (int j = 0; j < 2; j++)
-            tma_load3(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g * FN + 64 * j, c * FQ, b);
+            load_n_tile<TILED>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, c * FQ, b);
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
         if (EXACT)
             tma_load3(smem_address(cb_residual_of(sm, s)), &maps.cb, bar, 0, 0,
                       (b * a.K + c) * a.G + g + residual_offset_cb(a));
     }
-    for (int j = 0; j < 2; j++) tma_load3(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, b);
-    if (REV && has_output(WHAT)) prefetch_l2_x(maps.other, b, pair, c);
+    for (int j = 0; j < 2; j++)
+        load_n_tile<TILED>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, b);
+    if (REV && has_output(WHAT)) prefetch_l2_x<TILED>(maps.other, sm, b, pair, c);
 }
 
 /* Loads all recomputed chunks through their own ring, at most once per block. The main ring shares its memory, so this
@@ -402,13 +488,14 @@ static __device__ __forceinline__ void load_recomputed_chunks(scan_smem &sm, con
 }
 
 /* The loop of the producer thread: for each item of this pass, fills a stage whenever the consumers have released one.
- * The first pass ends when the ring is drained, because the second uses the same memory with other barriers. Split
- * kernels keep the item in shared memory: the producer has 24 registers. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT>
+ * The first pass ends when the ring is drained, because the second uses the same memory with other barriers. Split and
+ * TILED kernels keep the item in shared memory: the producer has 24 registers. */
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
 static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                      const scan_split_table *r)
 {
-    int s = 0, ph = 1; // phase 1: waiting on a fresh `empty` barrier returns at once
+    constexpr bool KEEPS_NOTHING = SPLIT || TILED;
+    int            s = 0, ph = 1; // phase 1: waiting on a fresh `empty` barrier returns at once
     for (int n = 0; has_item<SPLIT>(a, r, n); n++) {
         if (in_this_pass<WIDE_RANGE>(sm, n)) {
             scan_item it = block_item<REV, SPLIT>(a, r, n);
@@ -418,7 +505,8 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                 for (int h = 0; h < HEADS; h++)
                     sm.skip_chunks[h] = it.recomputed ? it.recomputed - sm.live_chunks[h] : 0;
             }
-            if (SPLIT) {
+            for (int h = 0; TILED && h < HEADS; h++) set_place<TILED>(sm.place[HEADS + h], a, it.pair * HEADS + h);
+            if (KEEPS_NOTHING) {
                 sm.producer.b = it.b;
                 sm.producer.pair = it.pair;
                 sm.producer.chunks = it.chunks;
@@ -428,25 +516,30 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
             if (SPLIT == STATE_RECOMPUTED && !WIDE_RANGE && sm.recomputed)
                 load_recomputed_chunks<REV>(sm, a, maps, s, ph);
             for (int i = SPLIT == STATE_RECOMPUTED && !WIDE_RANGE ? sm.recomputed : 0;
-                 i < (SPLIT ? sm.producer.chunks : it.chunks); i++) {
-                const int chunks = SPLIT ? sm.producer.chunks : it.chunks, c0 = SPLIT ? sm.producer.c0 : it.c0;
+                 i < (KEEPS_NOTHING ? sm.producer.chunks : it.chunks); i++) {
+                const int chunks = KEEPS_NOTHING ? sm.producer.chunks : it.chunks;
+                const int c0 = KEEPS_NOTHING ? sm.producer.c0 : it.c0;
                 mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
                 if (SPLIT == STATE_RECOMPUTED && WIDE_RANGE && i < sm.recomputed)
                     load_state_only_chunk<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[WIDE_RANGE][s]),
                                                REV ? c0 + chunks - 1 - i : c0 + i, i);
+                else if constexpr (TILED == 2)
+                    load_wide_chunk<REV, WHAT, WIDE_RANGE>(sm, a, maps, s, sm.producer.b, sm.producer.pair,
+                                                           REV ? c0 + chunks - 1 - i : c0 + i);
                 else
-                    load_chunk<EXACT, REV, WHAT, WIDE_RANGE, SPLIT>(sm, a, maps, s, SPLIT ? sm.producer.b : it.b,
-                                                                    SPLIT ? sm.producer.pair : it.pair,
-                                                                    REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage < WIDE_RANGE || EXACT > (s);
+                    load_chunk<EXACT, REV, WHAT, WIDE_RANGE, SPLIT, TILED>(sm, a, maps, s,
+                                                                           KEEPS_NOTHING ? sm.producer.b : it.b,
+                                                                           KEEPS_NOTHING ? sm.producer.pair : it.pair,
+                                                                           REV ? c0 + chunks - 1 - i : c0 + i);
+                s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
                 ph ^= s == 0;
             }
-            if (SPLIT) n = sm.producer.n;
+            if (KEEPS_NOTHING) n = sm.producer.n;
         }
     }
-    for (int i = 0; !WIDE_RANGE && i < (EXACT ? WIDE_RANGE_STAGES : STAGES); i++) {
+    for (int i = 0; !WIDE_RANGE && i < (EXACT || TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-        s = next_stage < WIDE_RANGE || EXACT > (s);
+        s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
         ph ^= s == 0;
     }
 }

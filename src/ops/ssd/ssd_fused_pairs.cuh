@@ -26,14 +26,35 @@ static __device__ __forceinline__ pair_block pair_block_of(const fused_task &a, 
     return k;
 }
 
+/* TILED: the tiles of a group's state are further groups, innermost. The group of the operator, the first n, and tile i
+ * of the heads of one tile of the state. */
+template <int TILED> static __device__ __forceinline__ int group_of(int g) { return TILED > 1 ? g / TILED : g; }
+template <int TILED> static __device__ __forceinline__ int group_n(int g) { return tile_n<TILED>(g); }
+template <int TILED> static __device__ __forceinline__ int tile_of_group(const fused_task &a, int g, int i)
+{
+    return TILED > 1 ? group_of<TILED>(g) * a.J + i * TILED + g % TILED : g * a.J + i;
+}
+/* Groups and heads, or tiles, of a group that ssd_bwd_bc and ssd_bwd_slow loop over. */
+template <int TILED> static __device__ __forceinline__ int pair_groups(const fused_task &a)
+{
+    return a.G * (TILED > 1 ? TILED : 1);
+}
+template <int TILED> static __device__ __forceinline__ int group_heads(const fused_task &a)
+{
+    return TILED ? a.group_tiles : a.J;
+}
+
+template <int TILED = 0>
 static __device__ __forceinline__ const float *plain_record(const fused_task &a, int b, int h, int c)
 {
-    return a.rec_plain + (((int64_t)b * a.H + h) * a.K + c) * REC;
+    return a.rec_plain + (((int64_t)b * record_heads<TILED>(a) + record_head<TILED>(a, h)) * a.K + c) * REC;
 }
-/* Whether head h has a wide-range chunk in the pair. */
+/* Whether head or tile h has a wide-range chunk in the pair. */
+template <int TILED = 0>
 static __device__ __forceinline__ bool is_wide_range_pair(const fused_task &a, int b, int h, int c2)
 {
-    const int flags = (int)plain_record(a, b, h, 2 * c2)[REC_FLAGS] | (int)plain_record(a, b, h, 2 * c2 + 1)[REC_FLAGS];
+    const int flags = (int)plain_record<TILED>(a, b, h, 2 * c2)[REC_FLAGS]
+                      | (int)plain_record<TILED>(a, b, h, 2 * c2 + 1)[REC_FLAGS];
     return flags & IS_WIDE_RANGE;
 }
 

@@ -34,23 +34,28 @@ static __device__ __forceinline__ void count_resets(int (&count)[FQ], const fuse
 
 typedef bf16 wide_rows[FQ][FN + 8];
 
-/* Copies 64 rows of B or C of a group to shared memory; rows beyond L are zero. All loads are issued before the first
- * store: a conditional load, or one whose value is stored at once, would serialize them. */
+/* Copies 64 rows of B or C of a group to shared memory; rows beyond L are zero, and columns beyond N (TILED; n0: first
+ * column). All loads are issued before the first store: a conditional load, or one whose value is stored at once, would
+ * serialize them. */
+template <int TILED>
 static __device__ __forceinline__ void load_rows(uint4 (&v)[4], const strided<const bf16> &from, const fused_task &a,
-                                                 int b, int g, int l0)
+                                                 int b, int g, int l0, int n0)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int e = (int)threadIdx.x + 256 * i, l = min(l0 + (e >> 4), a.L - 1);
-        v[i] = *(const uint4 *)(from.row(b, l, g) + (e & 15) * 8);
+        v[i] = *(const uint4 *)(from.row(b, l, g) + (TILED ? min(n0 + (e & 15) * 8, (a.N - 1) & ~7) : (e & 15) * 8));
     }
 }
-static __device__ __forceinline__ void store_rows(wide_rows &to, const uint4 (&v)[4], const fused_task &a, int l0)
+template <int TILED>
+static __device__ __forceinline__ void store_rows(wide_rows &to, const uint4 (&v)[4], const fused_task &a, int l0,
+                                                  int n0)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int e = (int)threadIdx.x + 256 * i, r = e >> 4;
-        *(uint4 *)&to[r][(e & 15) * 8] = l0 + r < a.L ? v[i] : make_uint4(0, 0, 0, 0);
+        const int  e = (int)threadIdx.x + 256 * i, r = e >> 4;
+        const bool real = l0 + r < a.L && (!TILED || n0 + (e & 15) * 8 < a.N);
+        *(uint4 *)&to[r][(e & 15) * 8] = real ? v[i] : make_uint4(0, 0, 0, 0);
     }
 }
 
@@ -98,17 +103,56 @@ static __device__ __forceinline__ void store_cb(const fused_task &a, bf16 *to, c
         }
 }
 
-/* Writes the masked copies: C with zero rows after the first reset, B with zero rows before the last one. */
+/* Writes the masked copies: C with zero rows after the first reset, B with zero rows before the last one. Rows have 128
+ * columns per tile of n. */
+template <int TILED>
 static __device__ __forceinline__ void store_masked_rows(const fused_task &a, const wide_rows &cm, const wide_rows &bm,
-                                                         const int (&resets)[FQ], int b, int c, int g)
+                                                         const int (&resets)[FQ], int b, int c, int g, int n0)
 {
+    constexpr int WIDTH = (TILED > 1 ? TILED : 1) * FN;
     for (int e = (int)threadIdx.x; e < FQ * 16; e += 256) {
         const int     r = e >> 4, col = (e & 15) * 8;
-        const int64_t at = (((int64_t)b * a.K * FQ + (int64_t)c * FQ + r) * a.G + g) * FN + col;
+        const int64_t at = (((int64_t)b * a.K * FQ + (int64_t)c * FQ + r) * a.G + g) * WIDTH + n0 + col;
         const uint4   zero = make_uint4(0, 0, 0, 0);
         *(uint4 *)(a.c_begin + at) = resets[r] == 0 ? *(const uint4 *)&cm[r][col] : zero;
         *(uint4 *)(a.b_end + at) = resets[r] == resets[FQ - 1] ? *(const uint4 *)&bm[r][col] : zero;
     }
+}
+
+/* acc += C B^T of tile n0 of the state, with B of chunk cb. Leaves both in shared memory. */
+template <int TILED>
+static __device__ __forceinline__ void add_cb(float (&acc)[4][4], const fused_task &a, wide_rows &cm, wide_rows &bm,
+                                              int b, int c, int cb, int g, int n0)
+{
+    const int warp = (int)threadIdx.x >> 5;
+    uint4     rows[4], others[4];
+    load_rows<TILED>(rows, a.cm, a, b, g, c * FQ, n0);
+    load_rows<TILED>(others, a.bm, a, b, g, cb * FQ, n0);
+    __syncthreads(); // what is there has been read
+    store_rows<TILED>(cm, rows, a, c * FQ, n0);
+    store_rows<TILED>(bm, others, a, cb * FQ, n0);
+    __syncthreads();
+    rows_product(acc, cm, bm, 16 * (warp & 3), 32 * (warp >> 2));
+}
+
+/* TILED: the block of one (chunk, group), one tile of the state after the other. */
+template <int TILED>
+static __device__ __forceinline__ void prepare_cb_tiled(const fused_task &a, wide_rows &cm, wide_rows &bm,
+                                                        int (&here)[FQ], int (&before)[FQ], int b, int c, int g)
+{
+    const int warp = (int)threadIdx.x >> 5, r0 = 16 * (warp & 3), n0 = 32 * (warp >> 2);
+    float     acc[4][4] = {}, low[4][4] = {};
+    count_resets(here, a, b, c);
+    for (int n = 0; n < TILED * FN; n += FN) {
+        add_cb<TILED>(acc, a, cm, bm, b, c, c, g, n);
+        if (a.c_begin) store_masked_rows<TILED>(a, cm, bm, here, b, c, g, n);
+    }
+    store_cb<false, false>(a, a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
+    if (!a.cb_low || !(c & 1)) return;
+    count_resets(before, a, b, c - 1);
+    for (int n = 0; n < TILED * FN; n += FN) add_cb<TILED>(low, a, cm, bm, b, c, c - 1, g, n);
+    store_cb<false, true>(a, a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here,
+                          before);
 }
 
 /* The block of one (chunk, group). */
@@ -118,20 +162,20 @@ static __device__ __forceinline__ void prepare_cb(const fused_task &a, wide_rows
 {
     const int warp = (int)threadIdx.x >> 5, r0 = 16 * (warp & 3), n0 = 32 * (warp >> 2);
     uint4     rows[4], others[4];
-    load_rows(rows, a.cm, a, b, g, c * FQ);
-    load_rows(others, a.bm, a, b, g, c * FQ);
-    store_rows(cm, rows, a, c * FQ);
-    store_rows(bm, others, a, c * FQ);
+    load_rows<0>(rows, a.cm, a, b, g, c * FQ, 0);
+    load_rows<0>(others, a.bm, a, b, g, c * FQ, 0);
+    store_rows<0>(cm, rows, a, c * FQ, 0);
+    store_rows<0>(bm, others, a, c * FQ, 0);
     count_resets(here, a, b, c);
     __syncthreads();
     float acc[4][4] = {};
     rows_product(acc, cm, bm, r0, n0);
     store_cb<EXACT, false>(a, a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
-    if (a.c_begin) store_masked_rows(a, cm, bm, here, b, c, g);
+    if (a.c_begin) store_masked_rows<0>(a, cm, bm, here, b, c, g, 0);
     if (!a.cb_low || !(c & 1)) return;
-    load_rows(rows, a.bm, a, b, g, (c - 1) * FQ);
+    load_rows<0>(rows, a.bm, a, b, g, (c - 1) * FQ, 0);
     __syncthreads();
-    store_rows(bm, rows, a, (c - 1) * FQ);
+    store_rows<0>(bm, rows, a, (c - 1) * FQ, 0);
     count_resets(before, a, b, c - 1);
     __syncthreads();
     float low[4][4] = {};
@@ -242,11 +286,12 @@ static __device__ __forceinline__ lane_steps lane_steps_of(const fused_task &a, 
 
 /* The block of one (chunk, 32 heads): steps are read by rows of tokens, transposed in shared memory, and each warp
  * writes the records of four heads. */
-template <bool EXACT>
+template <bool EXACT, int TILED>
 static __device__ __forceinline__ void prepare_records(const fused_task &a, float (&raw)[FQ][33], int b, int c,
                                                        int part, bool reset)
 {
-    const int h0 = part * 32, heads = min(32, a.H - h0), warp = (int)threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int h0 = part * 32, heads = min(32, record_heads<TILED>(a) - h0), warp = (int)threadIdx.x >> 5,
+              lane = threadIdx.x & 31;
     const int real = min(FQ, a.L - c * FQ);
     bf16      v[8];
 #pragma unroll
@@ -263,7 +308,7 @@ static __device__ __forceinline__ void prepare_records(const fused_task &a, floa
 #pragma unroll 1
     for (int i = warp; i < heads; i += 8) {
         const float   bias = __shfl_sync(0xffffffffu, biases, i), decay = -expf(__shfl_sync(0xffffffffu, decays, i));
-        const int64_t at = (((int64_t)b * a.H + h0 + i) * a.K + c) * REC;
+        const int64_t at = (((int64_t)b * record_heads<TILED>(a) + h0 + i) * a.K + c) * REC;
         const float2  steps = make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias);
         lane_steps    s = lane_steps_of<EXACT>(a, steps, decay, real);
         s.flags += reset ? HAS_RESET : 0;
@@ -274,7 +319,7 @@ static __device__ __forceinline__ void prepare_records(const fused_task &a, floa
     }
 }
 
-template <bool EXACT> static __device__ __forceinline__ void prepare_block(const fused_task &a)
+template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void prepare_block(const fused_task &a)
 {
     __shared__ __align__(16) wide_rows cm, bm;
     __shared__ int                     here[FQ], before[FQ];
@@ -286,7 +331,8 @@ template <bool EXACT> static __device__ __forceinline__ void prepare_block(const
     if (a.state_ready && blockIdx.x == 0)
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.state_ready[i] = 0;
     if (what < a.G) {
-        prepare_cb<EXACT>(a, cm, bm, here, before, b, c, what);
+        if constexpr (TILED > 0) prepare_cb_tiled<TILED>(a, cm, bm, here, before, b, c, what);
+        else prepare_cb<EXACT>(a, cm, bm, here, before, b, c, what);
     } else {
         bool reset = false;
         if (a.ids.at) {
@@ -294,7 +340,7 @@ template <bool EXACT> static __device__ __forceinline__ void prepare_block(const
             __syncthreads();
             reset = here[FQ - 1] > 0;
         }
-        prepare_records<EXACT>(a, *(float(*)[FQ][33])cm, b, c, what - a.G, reset);
+        prepare_records<EXACT, TILED>(a, *(float(*)[FQ][33])cm, b, c, what - a.G, reset);
     }
 }
 

@@ -40,11 +40,11 @@
 
 /* The persistent loop of a consumer warpgroup over the items of one pass. Returns the number of chunks processed so
  * far, from which the second pass continues to alternate output tiles; forward split kernels count otherwise. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT>
+template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
 static __device__ __forceinline__ unsigned loop_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                       const scan_split_table *r, unsigned chunks_done)
 {
-    scan_consumer<EXACT, REV, WHAT, WIDE_RANGE, SPLIT> w(sm, a, maps, r, chunks_done);
+    scan_consumer<EXACT, REV, WHAT, WIDE_RANGE, SPLIT, TILED> w(sm, a, maps, r, chunks_done);
     for (int n = 0; SPLIT ? w.warp_broadcast(has_item<SPLIT>(a, r, n)) : has_item<SPLIT>(a, r, n); n++)
         if (SPLIT ? w.warp_broadcast(in_this_pass<WIDE_RANGE>(sm, n)) : in_this_pass<WIDE_RANGE>(sm, n)) {
             const int reloaded = w.process_item(n);
@@ -55,7 +55,7 @@ static __device__ __forceinline__ unsigned loop_items(scan_smem &sm, const fused
 
 /* One block. 1. initialise barriers; 2. find wide-range items; 3. assign roles: one producer thread, two consumer
  * warpgroups; 4. first pass, all items without wide-range chunks; 5. second pass, the others (usually none). */
-template <bool EXACT, bool REV, int WHAT, int SPLIT>
+template <bool EXACT, bool REV, int WHAT, int SPLIT, int TILED = 0>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps,
                                                       const scan_split_table *ranges)
 {
@@ -79,19 +79,20 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
     if (SPLIT == STATE_RECOMPUTED && threadIdx.x < HEADS) sm.live_chunks[threadIdx.x] = 0;
     __syncthreads();
     if (!REV && WHAT == SCAN_OUT) wait_for_prior_grids();
-    find_wide_range_items<REV, SPLIT>(sm, a, ranges);
+    find_wide_range_items<REV, SPLIT, TILED>(sm, a, ranges);
     if (threadIdx.x >= 128 * HEADS) {
         warpgroup_reg_dealloc<24>();
         if (threadIdx.x != 128 * HEADS) return;
-        scan_producer<EXACT, REV, WHAT, false, SPLIT>(sm, a, maps, ranges);
-        if (*(volatile int *)&sm.any_wide_range) scan_producer<EXACT, REV, WHAT, true, SPLIT>(sm, a, maps, ranges);
+        scan_producer<EXACT, REV, WHAT, false, SPLIT, TILED>(sm, a, maps, ranges);
+        if (*(volatile int *)&sm.any_wide_range)
+            scan_producer<EXACT, REV, WHAT, true, SPLIT, TILED>(sm, a, maps, ranges);
         return;
     }
     warpgroup_reg_alloc<240>();
-    const unsigned chunks_done = loop_items<EXACT, REV, WHAT, false, SPLIT>(sm, a, maps, ranges, 0);
+    const unsigned chunks_done = loop_items<EXACT, REV, WHAT, false, SPLIT, TILED>(sm, a, maps, ranges, 0);
     if (__any_sync(0xffffffffu, *(volatile int *)&sm.any_wide_range)) { // vote: a divergent branch serializes wgmma
         bar_sync<3, 128 * HEADS>(); // both are done with the stage that decayed C B^T overwrites
-        loop_items<EXACT, REV, WHAT, true, SPLIT>(sm, a, maps, ranges, chunks_done);
+        loop_items<EXACT, REV, WHAT, true, SPLIT, TILED>(sm, a, maps, ranges, chunks_done);
     }
     if ((threadIdx.x & (saves_through_smem(EXACT, WHAT, REV, SPLIT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!SPLIT) MBA_BLOCK_ENDS;

@@ -50,9 +50,12 @@ static __device__ __forceinline__ void load_column(float (&s)[FP], const fused_t
     for (int p = 0; p < FP; p++) s[p] = kept_at<EXACT>(a, saved, p) * back;
 }
 
-/* Loads steps, decays, x and dy of a head's 128 positions into shared memory. */
-static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int h, int l0)
+/* Loads steps, decays, x and dy of a head's (or tile's) 128 positions into shared memory. */
+template <int TILED>
+static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int t0,
+                                                 int l0)
 {
+    const int     h = head_of_tile<TILED>(a, t0), p0 = tile_p<TILED>(a, t0);
     const int     l = (int)threadIdx.x;
     const int64_t t = l0 + l;
     const bool    real = t < a.L;
@@ -60,9 +63,10 @@ static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, co
     s.dt[l] = real ? clamp_dt(a, softplus_dt(raw)) : 0;
     s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
     for (int i = l; i < PAIR * FP; i += PAIR) {
-        const int r = i / FP, p = i % FP;
-        m.x[r][p] = l0 + r < a.L ? to_float(a.x.row(b, l0 + r, h)[p]) : 0;
-        m.dy[r][p] = l0 + r < a.L ? to_float(a.dy.row(b, l0 + r, h)[p]) : 0;
+        const int  r = i / FP, p = i % FP;
+        const bool is = l0 + r < a.L && (!TILED || p0 + p < a.P);
+        m.x[r][p] = is ? to_float(a.x.row(b, l0 + r, h)[p0 + p]) : 0;
+        m.dy[r][p] = is ? to_float(a.dy.row(b, l0 + r, h)[p0 + p]) : 0;
     }
 }
 
@@ -89,29 +93,30 @@ static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, fl
 
 /* One head of a pair of chunks: a forward recurrence from H1 (dC, sums by destination), a backward one from G1 (dB,
  * sums by source), then the gradient of the decays. `first`: stores dB and dC instead of adding. */
-template <bool EXACT>
+template <bool EXACT, int TILED>
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
                                                  int h, bool first)
 {
     const int       n = (int)threadIdx.x, warp = n / 32, l0 = k.c2 * PAIR;
-    const int64_t   bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * a.G * FN + k.g * FN + n;
-    const float    *r0 = plain_record(a, k.b, h, 2 * k.c2), *r1 = plain_record(a, k.b, h, 2 * k.c2 + 1);
+    const int       G = pair_groups<TILED>(a), g = group_of<TILED>(k.g), col = group_n<TILED>(k.g) + n;
+    const int64_t   bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * G * FN + k.g * FN + n;
+    const float    *r0 = plain_record<TILED>(a, k.b, h, 2 * k.c2), *r1 = plain_record<TILED>(a, k.b, h, 2 * k.c2 + 1);
     const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const float     out = (int)r1[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r1[REC_AFTER];
     float           state[FP];
     __syncthreads(); // the previous head has been read
-    load_slow(m, s, a, k.b, h, l0);
+    load_slow<TILED>(m, s, a, k.b, h, l0);
     __syncthreads();
     load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r0[REC_BEFORE]);
 #pragma unroll 1
     for (int l = 0; l < PAIR; l++) {
-        const bool   real = l0 + l < a.L;
-        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const bool   real = l0 + l < a.L && (!TILED || col < a.N);
+        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, g)[col]) : 0;
+        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, g)[col]) : 0;
         const float2 dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]);
         const float  dest = warp_sum(dc.x * cv);
-        float       *to = a.slow_dc + at + (int64_t)l * a.G * FN;
+        float       *to = a.slow_dc + at + (int64_t)l * G * FN;
         *to = first ? dc.y : *to + dc.y;
         if (n % 32 == 0) s.dest[warp][l] = dest;
     }
@@ -124,12 +129,12 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     float keep = 1;
 #pragma unroll 1
     for (int l = PAIR - 1; l >= 0; l--) {
-        const bool   real = l0 + l < a.L;
-        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, k.g)[n]) : 0;
-        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, k.g)[n]) : 0;
+        const bool   real = l0 + l < a.L && (!TILED || col < a.N);
+        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, g)[col]) : 0;
+        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, g)[col]) : 0;
         const float2 db = slow_row(state, keep, cv, m.dy[l], m.x[l]);
         const float  src = warp_sum(s.dt[l] * db.x * bv);
-        float       *to = a.slow_db + at + (int64_t)l * a.G * FN;
+        float       *to = a.slow_db + at + (int64_t)l * G * FN;
         *to = s.dt[l] * db.y + (first ? 0 : *to);
         keep = s.decay[l];
         if (n % 32 == 0) s.src[warp][l] = src;
@@ -142,29 +147,31 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
 }
 
 /* Whether any head of this block's pairs is wide-range. */
-static __device__ __forceinline__ bool any_wide_range_pair(const fused_task &a)
+template <int TILED> static __device__ __forceinline__ bool any_wide_range_pair(const fused_task &a)
 {
-    const int pairs = a.B * (a.K / 2) * a.G, mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-    bool      any = false;
+    const int pairs = a.B * (a.K / 2) * pair_groups<TILED>(a), heads = group_heads<TILED>(a),
+              mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    bool any = false;
 #pragma unroll 4
-    for (int i = (int)threadIdx.x; i < mine * a.J; i += PAIR) {
-        const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / a.J) * gridDim.x);
-        any |= is_wide_range_pair(a, k.b, k.g * a.J + i % a.J, k.c2);
+    for (int i = (int)threadIdx.x; i < mine * heads; i += PAIR) {
+        const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / heads) * gridDim.x);
+        any |= is_wide_range_pair<TILED>(a, k.b, tile_of_group<TILED>(a, k.g, i % heads), k.c2);
     }
     return __syncthreads_or(any);
 }
 
-template <bool EXACT> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
+template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
     __shared__ slow_steps s;
-    if (!any_wide_range_pair(a)) return;
-    for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * a.G); z += gridDim.x) {
+    if (!any_wide_range_pair<TILED>(a)) return;
+    for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a)); z += gridDim.x) {
         const pair_block k = pair_block_of(a, z);
         bool             first = true;
-        for (int h = k.g * a.J; h < (k.g + 1) * a.J; h++) {
-            if (!is_wide_range_pair(a, k.b, h, k.c2)) continue;
-            slow_head<EXACT>(*(slow_smem *)smem, s, a, k, h, first);
+        for (int i = 0; i < group_heads<TILED>(a); i++) {
+            const int h = tile_of_group<TILED>(a, k.g, i);
+            if (!is_wide_range_pair<TILED>(a, k.b, h, k.c2)) continue;
+            slow_head<EXACT, TILED>(*(slow_smem *)smem, s, a, k, h, first);
             first = false;
         }
     }

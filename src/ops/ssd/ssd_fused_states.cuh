@@ -30,38 +30,42 @@ template <int NHEADS> struct states_smem {
     int            skip_chunks[NHEADS], cut_off[NHEADS]; /* per head: find_live_chunks() */
     volatile int   state_index[NHEADS];                  /* EXACT, per head: number of its state; registers are short */
     volatile float total[4 * NHEADS];                    /* EXACT, per warp: log decay so far, kept by lane 0 */
+    tile_place     place[NHEADS];                        /* TILED: the producer's */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* A part: `chunks` chunks from c0 on, for heads from h0 on. The state of head h0 + i is number first + i step.
+/* A part: `chunks` chunks from c0 on, for heads h0 + i apart. The state of head i is number first + i step.
  * chunks_to_end: chunks between the part and the end of its segment, where its state is first needed. */
 struct states_part {
-    int b, h0, c0, chunks, first, step, chunks_to_end;
+    int b, h0, c0, chunks, first, step, apart, chunks_to_end;
 };
 
 /* The part of this block. The last segment of a sequence (reverse: the first) has none, as nothing follows it. */
-template <bool REV, int NHEADS> static __device__ __forceinline__ states_part part_of(const fused_task &a)
+template <bool REV, int NHEADS, int TILED> static __device__ __forceinline__ states_part part_of(const fused_task &a)
 {
-    states_part p;
-    unsigned    z = blockIdx.x;
-    const int   per = (a.per_segment + a.parts - 1) / a.parts;
-    p.h0 = unravel_next(z, a.H / NHEADS) * NHEADS;
+    constexpr int NT = TILED > 1 ? TILED : 1; // heads of a block have the same tile of n
+    states_part   p;
+    unsigned      z = blockIdx.x;
+    const int     per = (a.per_segment + a.parts - 1) / a.parts;
+    const int     heads = unravel_next(z, a.H / NHEADS);
+    p.h0 = heads / NT * NHEADS * NT + heads % NT;
     const int part = unravel_next(z, a.parts), seg = unravel_next(z, a.segments - 1) + (REV ? 1 : 0);
     const int begin = seg * a.per_segment;
     p.b = (int)z;
     p.c0 = begin + part * per;
     p.chunks = min(min(per, a.per_segment - part * per), a.K - p.c0);
     p.first = ((p.b * a.H + p.h0) * a.segments + seg) * a.parts + part;
-    p.step = a.segments * a.parts;
+    p.step = a.segments * a.parts * NT;
+    p.apart = NT;
     p.chunks_to_end = REV ? p.c0 - begin : min(begin + a.per_segment, a.K) - p.c0 - p.chunks;
     return p;
 }
 
 /* Determines per head how many leading chunks of the part can be skipped, because their contribution decays below
  * LOG_DECAY_MIN before the segment ends, and whether everything before the part does (cut_off). */
-template <bool EXACT, bool REV, int NHEADS>
+template <bool EXACT, bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm, const fused_task &a,
                                                         const states_part &p)
 {
@@ -69,7 +73,7 @@ static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm,
     if (i >= NHEADS) return;
     float     sum;
     const int nearest = REV ? p.c0 - p.chunks_to_end : p.c0 + before - 1;
-    const int reach = dependency_length<REV>(a, p.b, p.h0 + i, nearest, before, sum);
+    const int reach = dependency_length<REV, TILED>(a, p.b, p.h0 + i * p.apart, nearest, before, sum);
     if (threadIdx.x & 31) return;
     sm.skip_chunks[i] = min(max(before - reach, 0), p.chunks);
     sm.cut_off[i] = reach <= before;
@@ -83,13 +87,14 @@ template <int NHEADS> static __device__ __forceinline__ int first_live_chunk(con
 }
 
 /* The loop of the producer thread. */
-template <bool REV, int NHEADS>
+template <bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, const fused_task &a,
                                                        const scan_maps &maps, const states_part &p)
 {
     const float *rec = REV ? a.rec_rev : a.rec;
     const int    g = p.h0 / a.J;
     int          s = 0, ph = 1; // waiting on a fresh `empty` barrier returns at once
+    for (int h = 0; TILED && h < NHEADS; h++) set_place<TILED>(sm.place[h], a, p.h0 + h * p.apart);
     for (int i = first_live_chunk(sm); i < p.chunks; i++) {
         const int      c = REV ? p.c0 + p.chunks - 1 - i : p.c0 + i;
         const uint32_t bar = smem_address(&sm.full[s]);
@@ -99,11 +104,14 @@ static __device__ __forceinline__ void states_producer(states_smem<NHEADS> &sm, 
         mbar_expect(bar, 2 * TILE_BYTES + wanted * (TILE_BYTES + REC * 4));
         for (int h = 0; h < NHEADS; h++) {
             if (i < sm.skip_chunks[h]) continue;
-            tma_load3(smem_address(sm.st[s].x[h]), &maps.x, bar, (p.h0 + h) * FP, c * FQ, p.b);
-            bulk_load(smem_address(sm.rec[s][h]), rec + record_index(a, p.b, p.h0 + h, c), REC * 4, bar);
+            const int head = p.h0 + h * p.apart;
+            load_x_tile<TILED>(smem_address(sm.st[s].x[h]), &maps.x, bar, sm.place[h], head, c * FQ, p.b);
+            bulk_load(smem_address(sm.rec[s][h]), rec + record_index_at<TILED>(a, sm.place[h], p.b, head, c), REC * 4,
+                      bar);
         }
         for (int j = 0; j < 2; j++)
-            tma_load3(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g * FN + 64 * j, c * FQ, p.b);
+            load_n_tile<TILED>(smem_address(sm.st[s].u) + j * TILE_BYTES, &maps.u, bar, g, tile_n<TILED>(p.h0) + 64 * j,
+                               c * FQ, p.b);
         if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
     }
 }
@@ -250,16 +258,13 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
     if (tid == 0) a.seg_decay[state_index] = sm.cut_off[wg] ? -INFINITY : total;
 }
 
-#endif
-
-template <bool REV, int NHEADS, bool EXACT = false>
-static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
-    ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+/* One block: initialises barriers, finds the chunks that count and assigns roles. */
+template <bool REV, int NHEADS, bool EXACT, int TILED>
+static __device__ __forceinline__ void states_block_run(const fused_task &a, const scan_maps &maps)
 {
-#if MBA_HOPPER
     MBA_DYNAMIC_SMEM(smem);
     states_smem<NHEADS> &sm = *(states_smem<NHEADS> *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    const states_part    p = part_of<REV, NHEADS>(a);
+    const states_part    p = part_of<REV, NHEADS, TILED>(a);
     if (threadIdx.x == 0) {
         for (int i = 0; i < states_smem<NHEADS>::DEPTH; i++) {
             mbar_init(smem_address(&sm.full[i]), 1);
@@ -267,15 +272,25 @@ static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
         }
         mbar_init_done();
     }
-    find_live_chunks<EXACT, REV, NHEADS>(sm, a, p);
+    find_live_chunks<EXACT, REV, NHEADS, TILED>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * NHEADS) {
         if (NHEADS > HEADS) warpgroup_reg_alloc<112>();
         states_loop<EXACT, REV, NHEADS>(sm, a, p);
     } else {
         if (NHEADS > HEADS) warpgroup_reg_dealloc<24>();
-        if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS>(sm, a, maps, p);
+        if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS, TILED>(sm, a, maps, p);
     }
+}
+
+#endif
+
+template <bool REV, int NHEADS, bool EXACT = false>
+static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
+    ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
+{
+#if MBA_HOPPER
+    states_block_run<REV, NHEADS, EXACT, 0>(a, maps);
 #endif
 }
 

@@ -44,7 +44,7 @@ struct pair_values {
     bool   slow;
 };
 
-static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
+static __device__ __forceinline__ pair_values values_of_one(const fused_task &a, int b, int h, int c2)
 {
     const int     lane = threadIdx.x & 31, half = lane & 15, more = lane & 16 ? END_OUT : END_Q;
     const int64_t pair = ((int64_t)b * a.H + h) * (a.K / 2) + c2, at = pair * PAIR + 4 * lane;
@@ -54,10 +54,34 @@ static __device__ __forceinline__ pair_values values_of(const fused_task &a, int
     v.q = *(const float4 *)(a.q + at);
     v.row = *(const float4 *)(a.row + at);
     v.end = a.ends[pair * SSD_ENDS + end];
-    v.slow = is_wide_range_pair(a, b, h, c2);
+    v.slow = false;
+    v.bias = v.A = 0;
+    if (half >= DOT_WARPS + 4) v.end = 0;
+    return v;
+}
+
+static __device__ __forceinline__ void add_to(float4 &sum, const float4 &v)
+{
+    sum.x += v.x;
+    sum.y += v.y;
+    sum.z += v.z;
+    sum.w += v.w;
+}
+/* The values of a head: the sums over its tiles, in order. ssd_scan_rev stores src for the first tile of n. */
+template <int TILED> static __device__ __forceinline__ pair_values values_of(const fused_task &a, int b, int h, int c2)
+{
+    const int   first = TILED ? h * a.tiles : h;
+    pair_values v = values_of_one(a, b, first, c2);
+    for (int i = 1; TILED && i < a.tiles; i++) {
+        const pair_values more = values_of_one(a, b, first + i, c2);
+        if (!tile_n<TILED>(i)) add_to(v.src, more.src);
+        add_to(v.q, more.q);
+        add_to(v.row, more.row);
+        v.end += more.end;
+    }
+    v.slow = is_wide_range_pair<TILED>(a, b, first, c2);
     v.bias = a.bias ? a.bias[h] : 0;
     v.A = a.A_log[h];
-    if (half >= DOT_WARPS + 4) v.end = 0;
     return v;
 }
 
@@ -85,6 +109,7 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const pai
 }
 
 /* One head of a pair of chunks, by one warp. `tile` holds dt (token, head) and is overwritten with its gradient. */
+template <int TILED>
 static __device__ __forceinline__ void finish_head(const fused_task &a, float (&tile)[PAIR][33], const pair_values &v,
                                                    int i, int b, int h, int c2)
 {
@@ -106,29 +131,31 @@ static __device__ __forceinline__ void finish_head(const fused_task &a, float (&
     dA = warp_sum(dA);
     dbias = warp_sum(dbias);
     if (lane) return;
-    const int64_t pairs = (int64_t)a.B * (a.K / 2), at = ((int64_t)b * (a.K / 2) + c2) * a.H + h;
+    const int64_t pairs = (int64_t)a.B * (a.K / 2), heads = record_heads<TILED>(a);
+    const int64_t at = ((int64_t)b * (a.K / 2) + c2) * heads + h;
     a.dpar[at] = dA;
-    a.dpar[pairs * a.H + at] = dbias;
+    a.dpar[pairs * heads + at] = dbias;
 }
 
 /* One warp per head: there are few blocks, so all heads of a block must be in flight at once. */
-static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
+template <int TILED> static __device__ __forceinline__ void finish_block(const fused_task &a)
 {
     __shared__ float tile[PAIR][33];
     unsigned         z = blockIdx.x;
-    const int        part = unravel_next(z, (a.H + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z;
+    const int        all = record_heads<TILED>(a);
+    const int        part = unravel_next(z, (all + 31) / 32), c2 = unravel_next(z, a.K / 2), b = (int)z;
     const int        warp = (int)threadIdx.x >> 5;
-    const int        lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, a.H - h0);
+    const int        lane = threadIdx.x & 31, h0 = part * 32, heads = min(32, all - h0);
     const int        real = min(PAIR, a.L - c2 * PAIR);
     bf16             v[PAIR / 32];
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++) // all loads before the first store
         v[i] = *a.dt.row(b, min(c2 * PAIR + warp + 32 * i, a.L - 1), h0 + min(lane, heads - 1));
-    const pair_values values = values_of(a, b, h0 + min(warp, heads - 1), c2);
+    const pair_values values = values_of<TILED>(a, b, h0 + min(warp, heads - 1), c2);
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++) tile[warp + 32 * i][lane] = to_float(v[i]);
     __syncthreads();
-    if (warp < heads) finish_head(a, tile, values, warp, b, h0 + warp, c2);
+    if (warp < heads) finish_head<TILED>(a, tile, values, warp, b, h0 + warp, c2);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PAIR / 32; i++) {
@@ -139,40 +166,66 @@ static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant_
     }
 }
 
-/* blockIdx.y: 0 for dA_log, 1 for ddt_bias, 2 for dD. Each block sums SUM_COLS columns with 32 threads per column: a
- * column is short, and the latency of its loads is the cost. Where D has one value per head, the 64 columns of a head
- * are contiguous and count as further partial sums. */
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a) { finish_block<0>(a); }
+
+/* What ssd_sums adds: a column of the result is the sum of `parts` rows x `wide` values. blockIdx.y: 0 for dA_log, 1
+ * for ddt_bias, 2 for dD. Where D has one value per head, the columns of the head's tiles are contiguous and count as
+ * further partial sums; where it has one per channel, the tiles of n do. */
+struct sum_source {
+    int cols, parts, wide;
+};
+template <int TILED> static __device__ __forceinline__ sum_source sum_source_of(const fused_task &a, int what)
+{
+    const int heads = record_heads<TILED>(a), tiles = TILED ? a.tiles : 1;
+    if (what < 2) return { heads, a.B * (a.K / 2), 1 };
+    if (a.skip_cols == 1) return { heads, a.B * a.segments, tiles * FP };
+    return { heads * (TILED ? a.P : FP), a.B * a.segments, TILED > 1 ? TILED : 1 };
+}
+/* The n-th partial sum of column `col`. */
+template <int TILED>
+static __device__ __forceinline__ const float *partial_sum(const fused_task &a, int what, const sum_source &s, int col,
+                                                           int n)
+{
+    const float *from = what < 2 ? a.dpar + (int64_t)what * s.parts * s.cols : a.dD;
+    if (!TILED || what < 2)
+        return from + (int64_t)col * s.wide + (int64_t)(s.wide > 1 ? n / FP : n) * s.cols * s.wide
+               + (s.wide > 1 ? n % FP : 0);
+    const int64_t row = (int64_t)(n / s.wide) * a.H, in = n % s.wide;
+    if (a.skip_cols == 1) return from + (row + (int64_t)col * a.tiles) * FP + in;
+    const int h = col / a.P, p = col % a.P;
+    return from + (row + (int64_t)h * a.tiles + p / FP * (TILED > 1 ? TILED : 1) + in) * FP + p % FP;
+}
+
+/* Each block sums SUM_COLS columns with 32 threads per column: a column is short, and the latency of its loads is the
+ * cost. */
 enum { SUM_COLS = SSD_SUM_COLS, IN_FLIGHT = 8 };
-static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
+template <int TILED> static __device__ __forceinline__ void sums_block(const fused_task &a)
 {
     __shared__ double part[32][SUM_COLS];
-    const int         what = (int)blockIdx.y, wide = what == 2 && a.skip_cols == 1 ? FP : 1, pairs = a.B * (a.K / 2);
-    const int         x = wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
-    const int         y = wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
-    const int         cols = what == 2 && a.skip_cols > 1 ? a.H * FP : a.H, col = (int)blockIdx.x * SUM_COLS + x;
-    const int         parts = what < 2 ? pairs : a.B * a.segments;
-    const float      *from = what < 2 ? a.dpar + (int64_t)what * pairs * a.H : a.dD;
+    const int         what = (int)blockIdx.y;
+    const sum_source  s = sum_source_of<TILED>(a, what);
+    const int         x = s.wide > 1 ? (int)threadIdx.x / 32 : (int)threadIdx.x % SUM_COLS;
+    const int         y = s.wide > 1 ? (int)threadIdx.x % 32 : (int)threadIdx.x / SUM_COLS;
+    const int         col = (int)blockIdx.x * SUM_COLS + x, count = s.parts * s.wide;
     float            *to = what == 0 ? a.dA_log : what == 1 ? a.dbias : a.dskip;
     const bool        adds = what == 0 ? a.adds[DA_LOG] : what == 1 ? a.adds[DDT_BIAS] : a.adds[DSKIP];
     double            sum = 0;
-    if (col < cols && to) {
-        const float *at = from + (int64_t)col * wide;
-        for (int i = y; i < parts * wide; i += 32 * IN_FLIGHT) {
-            float v[IN_FLIGHT];
+    for (int i = y; col < s.cols && to && i < count; i += 32 * IN_FLIGHT) {
+        float v[IN_FLIGHT];
 #pragma unroll
-            for (int j = 0; j < IN_FLIGHT; j++) {
-                const int n = min(i + 32 * j, parts * wide - 1);
-                v[j] = at[(int64_t)(wide > 1 ? n / FP : n) * cols * wide + (wide > 1 ? n % FP : 0)];
-            }
+        for (int j = 0; j < IN_FLIGHT; j++) v[j] = *partial_sum<TILED>(a, what, s, col, min(i + 32 * j, count - 1));
 #pragma unroll
-            for (int j = 0; j < IN_FLIGHT; j++) sum += i + 32 * j < parts * wide ? (double)v[j] : 0;
-        }
+        for (int j = 0; j < IN_FLIGHT; j++) sum += i + 32 * j < count ? (double)v[j] : 0;
     }
     part[y][x] = sum;
     __syncthreads();
-    if (y || col >= cols || !to) return;
+    if (y || col >= s.cols || !to) return;
     for (int i = 1; i < 32; i++) sum += part[i][x];
     to[col] = (float)sum + (adds ? to[col] : 0);
+}
+static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_sums(const __grid_constant__ fused_task a)
+{
+    sums_block<0>(a);
 }
 
 #endif

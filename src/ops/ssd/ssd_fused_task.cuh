@@ -12,17 +12,20 @@
 #include "ops/ssd/ssd_fused_bc_feed.cuh"
 #include "ops/ssd/ssd_fused_items.cuh"
 
+/* Tiles of the state per head. */
+static int tiles_of_n(const fused_task &a) { return (a.N + FN - 1) / FN; }
+
 static void set_masked_rows(fused_task &a, void *at)
 {
     a.b_end = (bf16 *)at;
-    a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * FN;
+    a.c_begin = a.b_end + (int64_t)a.B * a.K * FQ * a.G * tiles_of_n(a) * FN;
 }
 
 /* Sets the pointers to what the backward pass needs: outputs of the forward pass, or scratch of the backward. */
 static void set_saved(fused_task &a, void *states, float *records, void *pairs)
 {
     a.rec_rev = records;
-    a.rec_plain = records + (int64_t)a.B * a.H * a.K * REC;
+    a.rec_plain = records + (int64_t)a.B * a.heads * a.K * REC;
     a.cb = (bf16 *)pairs;
     a.cb_low = a.cb + (int64_t)a.B * a.K * a.G * FQ * FQ;
     a.saved = (uint32_t *)states;
@@ -47,7 +50,7 @@ static scan_split_table split_table_of(const ssd_split &c)
  * the number of chunks is rounded up to even, as for the backward pass. */
 static work_split work_split_of(const mba_call *c, bool even)
 {
-    const ssd_dims    d = ssd_dims_of(c->node);
+    const ssd_dims    heads = ssd_dims_of(c->node), d = ssd_tile_dims(&heads);
     const int64_t     pairs = d.B * d.H / HEADS, K = mba_ceil(d.L, FQ), all = even ? (K + 1) / 2 * 2 : K;
     const mba_launch *scan = NULL, *states = NULL;
     work_split        s = {};
@@ -74,7 +77,7 @@ static bool launches_states(const work_split &s) { return !s.split.how && s.r.se
 static fused_task fused_task_of(const mba_call *c, const work_split &work)
 {
     const mba_node     *n = c->node;
-    const ssd_dims      d = ssd_dims_of(n);
+    const ssd_dims      heads = ssd_dims_of(n), d = ssd_tile_dims(&heads);
     const ssd_segments &r = work.r;
     fused_task          a = {};
     a.B = (int)d.B;
@@ -87,6 +90,12 @@ static fused_task fused_task_of(const mba_call *c, const work_split &work)
     a.per_segment = (int)r.per_segment;
     a.items = (int)r.items;
     a.parts = (int)r.parts;
+    a.tiled = ssd_is_tiled(n);
+    a.heads = (int)heads.H;
+    a.P = (int)heads.P;
+    a.N = (int)heads.N;
+    a.group_tiles = (int)(heads.J * mba_ceil(heads.P, FP));
+    a.tiles = (int)(mba_ceil(heads.P, FP) * mba_ceil(heads.N, FN));
     a.skip_cols = (int)d.C;
     a.dt_min = (float)d.dt_min;
     a.dt_max = (float)d.dt_max;
@@ -116,6 +125,16 @@ static mba_status map_tokens(CUtensorMap *map, const strided<T> &t, int64_t widt
 {
     const int64_t dim[3] = { width, L, B }, step[2] = { t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
     return mba_tensor_map_make(map, t.at, dim, step);
+}
+
+/* The same for TILED kernels: (width, heads or groups, L, B). Padded rows end with zeros. */
+template <typename T>
+static mba_status map_heads(CUtensorMap *map, const strided<T> &t, int64_t values, int64_t heads, int64_t L, int64_t B)
+{
+    const int64_t width = mba_ceil(values, SSD_PAD_TO) * SSD_PAD_TO;
+    const int64_t dim[4] = { width, heads, L, B };
+    const int64_t step[3] = { heads > 1 ? t.axis[2] : width, t.axis[1], B > 1 ? t.axis[0] : L * t.axis[1] };
+    return mba_tensor_map_make_heads(map, t.at, dim, step);
 }
 
 static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int64_t rows, int64_t count)
@@ -148,6 +167,26 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     return MBA_OK;
 }
 
+/* The same for TILED kernels. */
+static mba_status tiled_scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x,
+                                     const strided<bf16> &y, bool rev)
+{
+    const int64_t       width = (int64_t)tiles_of_n(a) * FN, token = a.G * width, rows = (int64_t)a.K * FQ;
+    strided<const bf16> bm = a.bm, cm = a.cm;
+    if (a.b_end) {
+        bm = { a.b_end, { rows * token, token, width } };
+        cm = { a.c_begin, { rows * token, token, width } };
+    }
+    MBA_TRY(map_heads(&m->k, rev ? bm : cm, a.N, a.G, a.b_end ? rows : a.L, a.B));
+    MBA_TRY(map_heads(&m->u, rev ? cm : bm, a.N, a.G, a.b_end ? rows : a.L, a.B));
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
+    MBA_TRY(map_heads(&m->x, x, a.P, a.heads, a.L, a.B));
+    MBA_TRY(map_heads(&m->other, a.x, a.P, a.heads, a.L, a.B));
+    if (y.at) MBA_TRY(map_heads(&m->y, y, a.P, a.heads, a.L, a.B));
+    else m->y = m->x;
+    return MBA_OK;
+}
+
 /* Sets what only the backward pass reads and writes. kept: the forward pass has saved its states. */
 static void set_gradients(fused_task &a, const mba_call *c, bool kept)
 {
@@ -165,19 +204,28 @@ static void set_gradients(fused_task &a, const mba_call *c, bool kept)
     const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
     char         *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
     if (kept) set_saved(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
-    else set_saved(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + heads * a.K * REC, a.cb);
+    else set_saved(a, mba_cuda_scratch(c, SSD_SAVED_WORK), a.rec + (int64_t)a.B * a.heads * a.K * REC, a.cb);
     if (kept && n->in[IDS]) set_masked_rows(a, c->in[REACH_IN]);
     a.saved_rev = (uint32_t *)mba_cuda_scratch(c, SSD_SAVED_REV_WORK);
     a.src = take<float>(at, tokens);
     a.q = take<float>(at, tokens);
     a.row = take<float>(at, tokens);
     at = (char *)mba_cuda_scratch(c, SSD_SLOW_WORK);
-    a.slow_db = take<float>(at, chunks * FQ * a.G * FN);
-    a.slow_dc = take<float>(at, chunks * FQ * a.G * FN);
+    a.slow_db = take<float>(at, chunks * FQ * a.G * tiles_of_n(a) * FN);
+    a.slow_dc = take<float>(at, chunks * FQ * a.G * tiles_of_n(a) * FN);
     at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
     a.ends = take<float>(at, heads * a.K / 2 * SSD_ENDS);
     a.dpar = take<float>(at, 2 * heads * a.K / 2);
     a.dD = take<float>(at, heads * a.segments * FP);
+}
+
+/* Tensor map of saved states. Where a tile has rows or a half of columns that lie beyond P or N, they are zeros that
+ * need not be read: the first 64 columns, in the order of saved states, are n 0 to 63. */
+static mba_status map_states(CUtensorMap *map, const fused_task &a, const uint32_t *states, int64_t count)
+{
+    const int64_t cols = a.N <= FN / 2 ? FN / 2 : FN, rows = a.P < FP ? a.P : FP;
+    const int64_t dim[3] = { cols, rows, count }, step[2] = { FN, FN * FP };
+    return mba_tensor_map_make(map, states, dim, step);
 }
 
 /* Tensor maps of ssd_bwd_bc. exact: those of states and C B^T include the residuals behind them. */
@@ -186,10 +234,15 @@ static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
     const int64_t HP = (int64_t)a.H * FP;
     const int64_t count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
     const int64_t rest = exact ? residual_offset_cb(a) : 0;
-    MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
-    MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
-    MBA_TRY(map_dense(&m->h, (const bf16 *)a.saved, FN, FP, count));
-    MBA_TRY(map_dense(&m->g, (const bf16 *)a.saved_rev, FN, FP, count));
+    if (a.tiled) {
+        MBA_TRY(map_heads(&m->x, a.x, a.P, a.heads, a.L, a.B));
+        MBA_TRY(map_heads(&m->dy, a.dy, a.P, a.heads, a.L, a.B));
+    } else {
+        MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
+        MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
+    }
+    MBA_TRY(map_states(&m->h, a, a.saved, count));
+    MBA_TRY(map_states(&m->g, a, a.saved_rev, count));
     MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + rest));
     return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G + rest);
 }

@@ -244,6 +244,70 @@ static void exact_counts_residuals_too(void **state)
     assert_int_equal(seen, 11); // both scans, dB and dC; with segments three of ssd_states
 }
 
+/* ---- `fused` at the shapes of published models: tiles of 64 p x 128 n (ssd_tiled.cuh) ---- */
+
+static const mba_case published[] = {
+    { { 2, 4096, 80, 64, 1, 64, 256, SKIP_HEAD | BIAS | MODEL }, "zamba2-2.7b" },
+    { { 2, 4096, 112, 64, 2, 64, 256, SKIP_HEAD | BIAS | MODEL }, "zamba2-7b" },
+    { { 2, 4096, 64, 128, 1, 64, 256, SKIP_HEAD | BIAS | MODEL }, "plamo2-8b" },
+    { { 2, 4096, 128, 80, 8, 128, 128, SKIP_HEAD | BIAS | MODEL }, "nemotron-nano-9b" },
+    { { 2, 4096, 96, 80, 8, 128, 128, SKIP_HEAD | BIAS | MODEL }, "nemotron-3-nano-4b" },
+    { { 2, 4096, 48, 32, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "granite-4.0-h-350m" },
+    { { 2, 4096, 48, 64, 1, 256, 256, SKIP_HEAD | BIAS | MODEL }, "falcon-h1-1.5b" },
+    { { 2, 4096, 24, 128, 1, 256, 256, SKIP_HEAD | BIAS | MODEL }, "falcon-h1-7b" },
+    { { 2, 4096, 32, 128, 2, 256, 256, SKIP_HEAD | BIAS | MODEL }, "falcon-h1-34b" },
+    { { 2, 4096, 256, 64, 8, 256, 128, SKIP_HEAD | BIAS | MODEL }, "nemotron-h-56b" },
+    { { 3, 1000, 25, 64, 1, 128, 256, SKIP_HEAD | BIAS }, "an odd number of heads" },
+    { { 2, 200, 3, 16, 1, 16, 64, SKIP_FULL | RESETS | STATES }, "small heads and states" },
+};
+
+/* wgmma of a launch, counted by the loops of its kernels; negative: not counted. */
+static double tiled_flops(const ssd_dims *d, const ssd_segments *r, const char *kernel, bool rev)
+{
+    const double  n64 = 2.0 * 64 * 64 * 16, n128 = 2 * n64;
+    const int64_t p = mba_ceil(d->P, 64), n = mba_ceil(d->N, 128), even = mba_ceil(d->J * p, 2) * 2 * d->G;
+    const double  tiles = (double)(d->B * even * n), rows = (double)(d->B * even), chunks = (double)r->K;
+    const int64_t made = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment;
+    if (!strcmp(kernel, "ssd_tiled_scan") || !strcmp(kernel, "ssd_tiled_scan_rev"))
+        return chunks * (tiles * (8 * n64 + 4 * n128) + rows * 4 * n64);
+    if (!strncmp(kernel, "ssd_tiled_states", 16)) return tiles * (double)made * 4 * n128;
+    if (!strcmp(kernel, "ssd_tiled_bc"))
+        return chunks / 2 * (double)(d->B * d->G * n)
+               * ((double)(d->J * p) * (2 * 2 * 4 * n128 + 3 * 4 * n64) + 2 * 6 * 4 * n128);
+    return -1;
+}
+
+static void published_shapes_are_fused(void **state)
+{
+    (void)state;
+    int seen = 0;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        mba_case_graph o;
+        mba_program   *p;
+        assert_ok(mba_case_build(&o, &mba_op_ssd, &published[i], (mba_case_how){ .compute = MBA_BF16 }));
+        assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+        for (int32_t k = 0; k < o.g->nnodes; k++) {
+            const mba_node *n = o.g->nodes[k];
+            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+            const ssd_dims     d = ssd_dims_of(n), tiles = ssd_tile_dims(&d);
+            const ssd_segments r = ssd_segments_of(&tiles, machines[1].sm, true);
+            assert_string_equal(p->plan[k]->variant, "fused");
+            if (n->op == &mba_op_ssd_bwd) assert_true(ssd_has_saved(p->plan[k], n));
+            for (int l = 0; l < p->plan[k]->nlaunches; l++) {
+                const mba_launch *at = &p->plan[k]->launch[l];
+                const double      want = tiled_flops(&d, &r, at->kernel, strstr(at->kernel, "_rev") != NULL);
+                assert_true(!strncmp(at->kernel, "ssd_tiled_", 10));
+                if (want < 0) continue;
+                assert_near(mba_launch_work(at, MBA_MMA) / want, 1, 1e-12);
+                seen++;
+            }
+        }
+        mba_program_destroy(p);
+        mba_graph_destroy(o.g);
+    }
+    assert_true(seen >= 3 * (int)(sizeof published / sizeof *published));
+}
+
 /* ---- FLOPs that depend on the data ---- */
 
 enum { FLAGS = 130, ALL = 131, RESET = 2 }; /* words and flag of a record (ssd_fused.cuh) */
@@ -314,4 +378,4 @@ MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_th
               cmocka_unit_test(backward_uses_what_its_own_forward_saved),
               cmocka_unit_test(split_covers_every_chunk_once),
               cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_residuals_too),
-              cmocka_unit_test(states_are_counted_from_the_data))
+              cmocka_unit_test(published_shapes_are_fused), cmocka_unit_test(states_are_counted_from_the_data))

@@ -2,9 +2,9 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused` and `exact` (ssd_fused.c, ssd_split.c, ssd_fused*.cuh), the multi-kernel variants `chunked`, `persistent`,
- * `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans and launchers call the same
- * functions for geometry, so that both always agree. */
+ * `fused` and `exact` (ssd_fused.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel variants `chunked`,
+ * `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans and launchers call
+ * the same functions for geometry, so that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
 #define MBA_SSD_SLOTS_H
 
@@ -37,6 +37,7 @@ enum {
 /* The alphabet of dimensions. J heads share a group; D has C columns (0: no D, 1: one value per head, or P). */
 typedef struct ssd_dims {
     int64_t B, L, H, P, G, N, J, Q, C;
+    int64_t NT; /* ssd_tile_dims: tiles of n per head; else 0 */
     double  dt_min, dt_max;
 } ssd_dims;
 
@@ -152,6 +153,15 @@ enum {
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */
 
+/* `fused` works on tiles of 64 p x 128 n (ssd_fused.cuh). Tiled shapes are all but heads of one whole tile, an even
+ * number per group. ssd_tile_dims gives the shape in tiles, each a head of its own: H and J count them, and a group has
+ * an even number of tiles of p. A padded node has rows that tensor maps cannot address: not aligned to 16 bytes, or not
+ * a multiple of 16 bytes long. It is tiled, and works on padded copies (ssd_tiled_pad.cuh). */
+bool     ssd_is_tiled(const mba_node *n);
+bool     ssd_is_padded(const mba_node *n);
+ssd_dims ssd_tile_dims(const ssd_dims *d);
+enum { SSD_PAD_TO = 8 }; /* values of a 16-byte vector */
+
 typedef struct ssd_segments {
     int64_t K;                     /* chunks of 64 per sequence; an even number for backward */
     int64_t segments, per_segment; /* segments per sequence; chunks per segment */
@@ -196,10 +206,14 @@ enum {
     SSD_SAVED_REV_WORK,
     SSD_TOKENS_WORK,
     SSD_SLOW_WORK,
-    SSD_SMALL_WORK
+    SSD_SMALL_WORK,
+    SSD_PADDED_WORK,
+    SSD_PADDED_FWD_WORK = SSD_SAVED_WORK /* the forward pass has it after the first four */
 };
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
+mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 
 #endif

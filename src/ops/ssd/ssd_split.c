@@ -39,7 +39,12 @@ static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- ssd_states ---- */
 
-int64_t ssd_state_heads(const ssd_dims *d) { return d->J % 4 || d->H % 4 ? SSD_HEADS : 2 * SSD_HEADS; }
+/* Heads of a block share B, so they have the same tile of n. */
+int64_t ssd_state_heads(const ssd_dims *d)
+{
+    const int64_t J = d->NT ? d->J / d->NT : d->J;
+    return J % (2 * SSD_HEADS) ? SSD_HEADS : 2 * SSD_HEADS;
+}
 
 static int64_t cost_of_states(int64_t sms, const costs *p, int64_t blocks, int64_t chunks)
 {

@@ -317,6 +317,13 @@ static void cuda_matches_reference_at_the_sizes_of_the_models(void **state)
           "fused: states recomputed across resets" },
         { { 2, 1000, 18, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG }, "fused: states recomputed, wide-range chunks" },
         { { 2, 4500, 4, 64, 2, 128, 256, SKIP_HEAD | BIAS }, "fused: more pairs of chunks than SMs" },
+        { { 1, 300, 4, 64, 2, 64, 256, SKIP_HEAD | BIAS }, "heads of zamba2" },
+        { { 1, 300, 4, 128, 1, 64, 256, SKIP_HEAD | BIAS }, "heads of plamo2" },
+        { { 1, 300, 8, 80, 4, 128, 128, SKIP_HEAD | BIAS }, "heads of nemotron-nano" },
+        { { 1, 300, 4, 32, 1, 128, 256, SKIP_HEAD | BIAS }, "heads of granite-4.0-h-350m" },
+        { { 1, 300, 4, 64, 1, 256, 256, SKIP_HEAD | BIAS }, "heads of falcon-h1-1.5b" },
+        { { 2, 700, 4, 128, 2, 256, 256, SKIP_HEAD | BIAS }, "heads of falcon-h1-34b" },
+        { { 1, 2100, 25, 64, 1, 128, 256, SKIP_HEAD | BIAS | RESETS | STATES }, "25 heads in segments, resets" },
         { { 0 }, NULL }
     };
     assert_right_on_the_gpu(&mba_op_ssd, cases);
