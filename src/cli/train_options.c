@@ -264,16 +264,17 @@ static mba_status choose_model(mba__train_cli *c)
     char              path[MBA__PATH_MAX];
     mba_hf_format     format;
     mba_model_options mo = c->model;
-    if (c->kept) mo.name = mo.set = NULL; // both are in the checkpoint's config.json
+    const char       *name = c->kept ? NULL : c->model.name; // with --resume both are in the checkpoint's config.json
+    if (c->kept) mo.name = mo.set = NULL;
     if (c->o.resume || c->o.init) {
         MBA_TRY(mba_checkpoint_find(path, sizeof path, c->o.resume ? c->o.resume : c->o.init));
         if (!c->o.resume) MBA_TRY(mba_checkpoint_verify(path, false));
         if (!c->quiet) MBA_TRY(mba_notes_print(path));
     }
-    if ((c->o.resume || c->o.init) && !mo.name) {
+    if ((c->o.resume || c->o.init) && !name) {
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0; // every token is trained
-    } else if (!mo.name) {
+    } else if (!name) {
         return mba_fail(MBA_E_ARG,
                         "no model is given\nfix: add --model NAME (`mambascope list models` shows them), --init "
                         "DIR or --resume DIR");

@@ -52,7 +52,7 @@ static void rename_row(mba_store_rows table, mba_value *row)
 mba_status mba_store_each(mba_store *s, mba_store_rows table, const char *order, mba_row_fn *see, void *ctx)
 {
     const mba_store_table *t = &mba_store_tables[table];
-    mba_value              row[COLUMNS_MAX];
+    mba_value              row[COLUMNS_MAX] = { { 0 } };
     sqlite3_stmt          *q = NULL;
     mba_assert(t->ncolumns <= COLUMNS_MAX);
     if (t->since > s->version) return MBA_OK;
