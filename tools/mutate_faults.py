@@ -17,7 +17,7 @@ HEAD = ("extern void fail_mark(int begins) __attribute__((weak));\n"
         "static inline int mark_begin_(void) { if (fail_mark) fail_mark(1); return 0; }\n"
         "static inline void mark_end_(int *p) { (void)p; if (fail_mark) fail_mark(0); }\n")
 SCOPE = " __attribute__((cleanup(mark_end_))) int mark_ = mark_begin_(); (void)mark_; "
-FAULT_S, POINTS_MOST, CASE_S_MOST = 20, 40, 3           # for one mutant; a command that takes longer has no say
+FAULT_S, POINTS_MOST, CASE_S_MOST = 12, 40, 3           # for one mutant; a command that takes longer has no say
 GOOD = ("error", "told", "same", "missed")
 
 
