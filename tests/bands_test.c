@@ -57,8 +57,8 @@ static void bands_have_the_same_bits_with_any_threads(void **state)
     assert_true(json_equal(one, three));
     json_decref(one);
     json_decref(three);
-    one = asked("sweep --axis xu=x0.5 --model mamba-130m --spread --threads 1");
-    three = asked("sweep --axis xu=x0.5 --model mamba-130m --spread --threads 3");
+    one = asked("sweep --axis xu=x0.5 --model mamba-130m --uncertainty --threads 1");
+    three = asked("sweep --axis xu=x0.5 --model mamba-130m --uncertainty --threads 3");
     assert_true(json_equal(one, three));
     json_decref(one);
     json_decref(three);
@@ -80,15 +80,15 @@ static void kernels_of_a_store_have_bands(void **state)
     assert_true(near > 1.1 && far > near);
     json_decref(here);
     json_decref(there);
-    says(run("simulate --store %s --machine h100", store), 0, "bands: what ");
-    assert_non_null(strstr(output, "with the spreads of this machine's numbers"));
+    says(run("simulate --store %s --machine h100", store), 0, "bands: measured over predicted time of ");
+    assert_non_null(strstr(output, "with the uncertainty of this machine's numbers"));
 }
 
 /* Points are compared draw by draw: what both machines share cancels. */
 static void a_ratio_is_surer_than_its_parts(void **state)
 {
     (void)state;
-    json_t *r = asked("sweep --axis hbm=x0.5:x1:x2 --model mamba2-130m --spread");
+    json_t *r = asked("sweep --axis hbm=x0.5:x1:x2 --model mamba2-130m --uncertainty");
     assert_int_equal(json_array_size(r), 3);
     assert_true(cell(r, 0, "faster_percent") == 0 && cell(r, 0, "speedup_high") < 1);
     assert_true(cell(r, 1, "faster_percent") == 50); // the same machine: a tie in every draw
@@ -104,7 +104,7 @@ static void a_ratio_is_surer_than_its_parts(void **state)
     r = asked("sweep --axis hbm=x2 --model mamba2-130m"); // nothing was drawn there, nothing is said
     assert_null(json_object_get(json_array_get(r, 0), "speedup_low"));
     json_decref(r);
-    says(run("sweep --axis hbm=x2 --model mamba2-130m --spread --csv 2> /dev/null"), 0,
+    says(run("sweep --axis hbm=x2 --model mamba2-130m --uncertainty --csv 2> /dev/null"), 0,
          "speedup,speedup_low,speedup_high,faster_percent,");
 }
 
@@ -112,7 +112,7 @@ static void a_ratio_is_surer_than_its_parts(void **state)
 static void absent_points_keep_the_columns(void **state)
 {
     (void)state;
-    json_t *r = asked("sweep --axis smem_sm=16:228 --model mamba2-130m --spread");
+    json_t *r = asked("sweep --axis smem_sm=16:228 --model mamba2-130m --uncertainty");
     assert_int_equal(json_array_size(r), 2);
     assert_true(json_is_null(json_object_get(json_array_get(r, 0), "speedup_low")));
     assert_string_equal(json_string_value(json_object_get(json_array_get(r, 0), "grade")), "-");

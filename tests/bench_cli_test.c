@@ -13,7 +13,7 @@ static void bench_ignores_nothing(void **state)
     says(run("bench op --model mamba-130m"), 2, "bench step --model NAME");
     says(run("bench ceilings --model nosuch"), 2, "bench ceilings does not use --model");
     says(run("bench decode --op ssd=fused"), 2, "bench decode does not use --op");
-    says(run("bench step " TINY " --copies"), 2, "bench step does not use --copies");
+    says(run("bench step " TINY " --memory-copies"), 2, "bench step does not use --memory-copies");
     says(run("bench step " TINY " --hold 5"), 2, "bench step does not use --hold");
     says(run("bench nosuch --batch 4"), 2, "bench what?");
     says(run("bench step --repeats 1 " TINY), 0, "mamba2-130m");
@@ -38,7 +38,7 @@ static void what_selftest_has_no_cases_of_is_told(void **state)
 {
     (void)state;
     says(run("selftest adamw"), 2, "adamw has no cases of its own");
-    says(run("selftest relu2 relu2_bwd"), 2, "tried with the operator whose gradient it is");
+    says(run("selftest relu2 relu2_bwd"), 2, "checked with the operator whose gradient it is");
     says(run("selftest relu2"), 0, "relu2");
 }
 

@@ -42,12 +42,11 @@ static void damaged_images_are_counted_and_empty_classes_told(void **state)
     says(run("train " VISION " --batch 4 --steps 4 --data '%s/jpegs'", scratch_dir), 0, "5.jpg");
     says(run("train " VISION ",classes=7 --batch 4 --steps 1 --data '%s/jpegs' --quiet", scratch_dir), 2,
          "--set classes=2");
-    says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs'", scratch_dir), 0,
-         "no part held out: no validation");
-    says(run("train " VISION " --batch 4 --steps 1 --validation 0.1 --data '%s/jpegs'", scratch_dir), 0,
+    says(run("train " VISION " --batch 4 --steps 1 --data '%s/jpegs'", scratch_dir), 0, "no validation part");
+    says(run("train " VISION " --batch 4 --steps 1 --valid-fraction 0.1 --data '%s/jpegs'", scratch_dir), 0,
          "7 images of 2 classes; others held out evenly by class");
     assert_non_null(strstr(output, "validation 0."));
-    says(run("train " VISION " --batch 4 --steps 1 --validation 0.01 --data '%s/jpegs' --quiet", scratch_dir), 2,
+    says(run("train " VISION " --batch 4 --steps 1 --valid-fraction 0.01 --data '%s/jpegs' --quiet", scratch_dir), 2,
          "0.01 of 8 images is none");
     snprintf(path, sizeof path, "%s/jpegs/class2", scratch_dir);
     assert_ok(mba_mkdirs(path));
@@ -110,7 +109,7 @@ static void damaged_checkpoints_are_told(void **state)
         { "config.json",
           "{\"model_type\": \"mamba\", \"hidden_size\": 64, \"num_hidden_layers\": 3, "
           "\"vocab_size\": 61}",
-          "the model asks for" },
+          "but the model needs" },
         { "config.json",
           "{\"model_type\": \"mamba\", \"hidden_size\": 32, \"num_hidden_layers\": 4, "
           "\"vocab_size\": 61}",
@@ -178,7 +177,7 @@ static void failures_cost_no_file(void **state)
     assert_int_equal(access(scratch("old.db.unfinished"), F_OK), -1);
     put(scratch("there.tsv"), "measured last year");
     if (access("/dev/nvidiactl", F_OK)) { // where there is a GPU it would be used
-        assert_int_equal(run("calibrate --imitate '%s/there.tsv'", scratch_dir), 1);
+        assert_int_equal(run("calibrate --emulate '%s/there.tsv'", scratch_dir), 1);
         assert_ok(mba_file_read(&after, &m, scratch("there.tsv"), 1 << 20));
         assert_string_equal(after, "measured last year");
         free(after);

@@ -10,7 +10,7 @@
 static void training_evaluating_and_generating_work_together(void **state)
 {
     (void)state;
-    says(run("train " SMALL " " DATA " --validation 0.1 --steps 12 --out '%s/run' --json --quiet", scratch_dir,
+    says(run("train " SMALL " " DATA " --valid-fraction 0.1 --steps 12 --out '%s/run' --json --quiet", scratch_dir,
              scratch_dir),
          0, "valid_loss");
     json_t *j = json_output();
@@ -20,17 +20,17 @@ static void training_evaluating_and_generating_work_together(void **state)
     says(run("data inspect '%s/tokens/tokens_00000.bin'", scratch_dir), 0, "SYNTHETIC");
     says(run("eval --checkpoint tests/golden/mamba_odd --tokens tests/golden/mamba_odd/tokens.npy --json"), 0,
          "\"tokens\": 72");
-    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 14 --batch 2 --length 32 --quiet", scratch_dir,
-             scratch_dir),
+    says(run("train --resume '%s/run' " DATA " --valid-fraction 0.1 --steps 14 --batch 2 --length 32 --quiet",
+             scratch_dir, scratch_dir),
          0, "14 steps");
     /* nothing left to do: no loss, and still JSON */
-    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet --json",
+    says(run("train --resume '%s/run' " DATA " --valid-fraction 0.1 --steps 12 --batch 2 --length 32 --quiet --json",
              scratch_dir, scratch_dir),
          0, "\"loss\": null");
     json_decref(json_output());
-    says(run("train --resume '%s/run' " DATA " --validation 0.1 --steps 12 --batch 2 --length 32 --quiet", scratch_dir,
-             scratch_dir),
-         0, "no step left");
+    says(run("train --resume '%s/run' " DATA " --valid-fraction 0.1 --steps 12 --batch 2 --length 32 --quiet",
+             scratch_dir, scratch_dir),
+         0, "no step is left");
     says(run("train " SMALL " " DATA " --steps 2 --out '%s/run' --quiet", scratch_dir, scratch_dir), 2, "--resume");
 }
 
@@ -59,12 +59,12 @@ static void images_train_and_evaluate(void **state)
          0, "accuracy");
     assert_near(number("loss"), 1.7488295839086248, 1e-5);
     says(run("eval --checkpoint %s --images %s/images.npy --logits '%s/l.npy'", golden, golden, scratch_dir), 0,
-         "nothing is labelled");
+         "no item has a label");
     says(run("eval --checkpoint %s --images %s/images.npy --labels %s/labels.npy --grads '%s/g.safetensors'", golden,
              golden, golden, scratch_dir),
          0, "loss");
     says(run("eval --checkpoint %s --tokens tests/golden/mamba_odd/tokens.npy", golden), 2,
-         "a model of images, given are tokens");
+         "a model of images, but the data is tokens");
     says(run("generate --checkpoint %s", golden), 2, "a model of images");
     assert_null(strstr(output, "In the beginning")); // no text where there will be none
     assert_ok(mba_npy_write(scratch("y.npy"), MBA_WIRE_I32, 1, (int64_t[]){ 2 }, (int32_t[]){ 3, 7 }));
@@ -148,7 +148,7 @@ static void a_network_of_the_hub_is_evaluated_trained_and_written(void **state)
     says(run("train --init " HUB " --set classes=10,image=24 --data shapes --steps 2 --batch 2 --valid-batches 1 --out "
              "'%s/tuned'",
              scratch_dir),
-         0, "the head starts anew: it has 10 classes, that of '" HUB "' has 7");
+         0, "the head is initialised again: it has 10 classes, the head of '" HUB "' has 7");
     assert_published_keys(scratch("tuned/step-000002/config.json"));
     assert_same_layout(scratch("tuned/step-000002/model.safetensors"), HUB "/model.safetensors");
     says(run("train --resume '%s/tuned' --data shapes --steps 3 --batch 2 --valid-batches 1", scratch_dir), 0,
@@ -221,25 +221,27 @@ static void graphs_train_and_evaluate(void **state)
          0, "SYNTHETIC peptides-func");
     says(run("eval --checkpoint '%s/graphs/step-000006' --graphs tests/golden_graph/peptides_like/batch.graphpk",
              scratch_dir),
-         2, "is not what the model reads");
+         2, "does not fit the model");
     says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --max-graphs 8 --nodes 3000 --edges 6000 "
              "--json",
              scratch_dir),
          0, "\"ap\"");
     // a tenth of five batches of 8, ten tasks each
     assert_int_equal((int)number("targets"), 4 * 10);
-    says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --made 90 --max-graphs 8 --nodes 3000 "
-             "--edges 6000 --json",
-             scratch_dir),
-         0, "\"ap\"");
+    says(
+        run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func --synthetic 90 --max-graphs 8 --nodes 3000 "
+            "--edges 6000 --json",
+            scratch_dir),
+        0, "\"ap\"");
     assert_int_equal((int)number("targets"), 9 * 10);
     says(run("eval --checkpoint '%s/graphs/step-000006' --data peptides-func", scratch_dir), 2,
          "--max-graphs, --nodes and --edges");
-    says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --made 30 --steps 1 "
+    says(run("train --model graphmamba-peptides-func --set layers=1,width=8,pe_count=0 --graphs 4 --synthetic 30 "
+             "--steps 1 "
              "--quiet"),
-         0, "1 steps");                                                     // a width of positions, and none
-    says(run("train " GRAPH " --made 30 --steps 1"), 0, "data: 24 graphs"); // eight of ten are for training
-    says(run("train " GRAPH " --made 30 --steps 1"), 0, "\nvalidation  ");  // its memory, before it is taken
+         0, "1 steps");                                                          // a width of positions, and none
+    says(run("train " GRAPH " --synthetic 30 --steps 1"), 0, "data: 24 graphs"); // eight of ten are for training
+    says(run("train " GRAPH " --synthetic 30 --steps 1"), 0, "\nvalidation  ");  // its memory, before it is taken
 }
 
 /* `count` graphs of a set from `first` on, in a file of their own, and the results of the checkpoint g for them. */
@@ -417,8 +419,7 @@ static void graph_presets_follow_their_data(void **state)
              "from the data: node_reals=2");
     says(run("train --model graphmamba-mnist" SMALL_GRAPHS, "", scratch_dir), 0, "edge_reals=0, outputs=2");
     says(run("train --model graphmamba-peptides-func" SMALL_GRAPHS, "", scratch_dir), 0, "outputs=2, loss=ce");
-    says(run("train --model graphmamba-voc" SMALL_GRAPHS, "", scratch_dir), 0,
-         "readout=mean; no part held out: no validation");
+    says(run("train --model graphmamba-voc" SMALL_GRAPHS, "", scratch_dir), 0, "readout=mean; no validation part");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         says(run("train --model graphmamba-mnist" SMALL_GRAPHS, wrong[i].set, scratch_dir), 2, wrong[i].why);
         assert_non_null(strstr(output, wrong[i].fix));

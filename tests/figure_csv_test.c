@@ -59,7 +59,7 @@ static void names_of_kernels_are_no_formulas(void **state)
     assert_int_equal(run("export '%s/f.db' --csv '%s/tables'", scratch_dir, scratch_dir), 0);
     assert_true(guarded_in("tables/kernel.csv") >= 57);
     assert_int_equal(run("export '%s/f.db' --no-simulation --figures '%s/figures'", scratch_dir, scratch_dir), 0);
-    static const char *const figures[] = { "figures/fig2.csv", "figures/fig4.csv", "figures/skyline.csv",
+    static const char *const figures[] = { "figures/fig2.csv", "figures/fig4.csv", "figures/bandwidth_time.csv",
                                            "figures/table2.csv" };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) assert_true(guarded_in(figures[i]) >= 4);
 }

@@ -65,7 +65,7 @@ static void shows(const char *what, const char *words)
 }
 
 #define BEGUN   "k=0; until [ -f begun ] || [ $k = 500 ]; do sleep 0.02; k=$((k + 1)); done; "
-#define PROFILE "./mambascope profile --out run.db --sets '' -- sh cuda.sh "
+#define PROFILE "./mambascope profile --out run.db --metric-sets '' -- sh cuda.sh "
 
 static void a_program_that_ends_well_is_stored(void **state)
 {
@@ -83,7 +83,7 @@ static void a_program_without_a_loop_is_called_a_whole(void **state)
     says(in_scratch(PROFILE "once"), 0, "steps: none found, the store is of the whole program");
     shows("notes", "steps, missing: whole program: no loop was found");
     shows("claims", "F2  not applicable");
-    shows("claims", "measured  no SSM kernels were seen");
+    shows("claims", "measured  the run has no SSM kernels");
 }
 
 static void its_exit_code_is_passed_on(void **state)
@@ -118,7 +118,7 @@ static void a_signal_to_us_ends_the_program_and_is_stored(void **state)
         char script[768];
         snprintf(script, sizeof script, PROFILE "waits & p=$!; " BEGUN "kill -%s $p; wait $p", sent[i].name);
         says(in_scratch(script), 128 + sent[i].number,
-             "interrupted: what was seen is stored when the program has ended");
+             "interrupted: the records are stored when the program has ended");
         says(0, 0, "interrupted: the program was ended by signal");
         says(0, 0, "wrote run.db");
         shows("kernels", "gemm_of_theirs");
@@ -138,7 +138,7 @@ static void a_program_without_cuda_says_how_it_ended(void **state)
 {
     (void)state;
     says(in_scratch("./mambascope profile --out run.db -- sh -c 'exit 7'"), 7, "why: it ended with code 7 after ");
-    says(in_scratch("./mambascope profile --out run.db -- true; k=$?; ls; exit $k"), 1, "has not started CUDA");
+    says(in_scratch("./mambascope profile --out run.db -- true; k=$?; ls; exit $k"), 1, "did not start CUDA");
     assert_null(strstr(output, "run.db\n"));
     says(in_scratch("./mambascope profile --out run.db -- ./nobody"), 2, "cannot run './nobody'");
 }

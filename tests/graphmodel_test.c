@@ -102,23 +102,23 @@ static void data_that_does_not_fit_is_explained(void **state)
         unsigned    follows;
         mba_status  st;
         const char *words;
-    } of[] = { { 2, 1, 3, false, ALL, MBA_OK, "" },
-               { 0, 1, 3, false, ALL, MBA_E_FORMAT, "have no features" },
-               { 2, 0, 3, false, ALL, MBA_E_FORMAT, "have no labels" },
-               { 3, 1, 3, false, ALL, MBA_E_ARG,
-                 "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
-               { 3, 1, 3, false, 0, MBA_E_ARG,
-                 "nodes have 3 features, the model reads 2\nfix: --data of the kind it was trained on" },
-               { 2, 1, 3, true, ALL, MBA_E_ARG,
-                 "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
-               { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED,
-                 "no loss is for the labels of 'made'\nwhy: a label is 2 classes of 5" },
-               { 2, 2, 5, false, GIVEN, MBA_E_ARG, "fix: leave loss out" },
-               { 2, 2, 5, false, BOTH, MBA_E_ARG, "fix: leave loss and outputs out" },
-               { 2, 1, 4, false, ALL & ~MBA_FOLLOWS_OUTPUTS, MBA_E_ARG,
-                 "one of at most 3 classes\nfix: leave outputs out" },
-               { 2, 2, 2, false, 0, MBA_E_ARG,
-                 "a label is 2 times 0 or 1, loss=ce with outputs=3 takes one of at most 3 classes" } };
+    } of[] = {
+        { 2, 1, 3, false, ALL, MBA_OK, "" },
+        { 0, 1, 3, false, ALL, MBA_E_FORMAT, "have no features" },
+        { 2, 0, 3, false, ALL, MBA_E_FORMAT, "have no labels" },
+        { 3, 1, 3, false, ALL, MBA_E_ARG,
+          "nodes have 3 features, the model reads 2\nfix: leave node_reals and node_tables out" },
+        { 3, 1, 3, false, 0, MBA_E_ARG,
+          "nodes have 3 features, the model reads 2\nfix: use data of the kind it was trained on" },
+        { 2, 1, 3, true, ALL, MBA_E_ARG,
+          "labels belong to nodes, the model's results to graphs\nfix: leave readout out" },
+        { 2, 2, 5, false, ALL, MBA_E_UNSUPPORTED, "no loss fits the labels of 'made'\nwhy: a label is 2 classes of 5" },
+        { 2, 2, 5, false, GIVEN, MBA_E_ARG, "fix: leave loss out" },
+        { 2, 2, 5, false, BOTH, MBA_E_ARG, "fix: leave loss and outputs out" },
+        { 2, 1, 4, false, ALL & ~MBA_FOLLOWS_OUTPUTS, MBA_E_ARG, "one of at most 3 classes\nfix: leave outputs out" },
+        { 2, 2, 2, false, 0, MBA_E_ARG,
+          "a label is 2 times 0 or 1, loss=ce with outputs=3 takes one of at most 3 classes" }
+    };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         const mba_graph_form f = { .node_width = of[i].nodes,
                                    .node_type = MBA_GRAPH_F32,

@@ -60,9 +60,10 @@ static void what_does_not_fit_is_told(void **state)
     says(run("train --init nowhere/deep " BATCH), 1, "fix: hf download nowhere/deep --local-dir deep,");
     says(run("generate --checkpoint state-spaces/mamba2-130m"), 1,
          "hf download state-spaces/mamba2-130m --local-dir mamba2-130m,");
-    says(run("train --init first/nowhere " BATCH), 1, "fix: name the directory that --out named"); // first is here
+    says(run("train --init first/nowhere " BATCH), 1,
+         "fix: give the folder of a run or of a checkpoint"); // first is here
     says(run("train --init first --model mamba2-130m --set width=64,layers=2,vocab=264,state=8,head_dim=16 " BATCH), 1,
-         "the model asks for");
+         "but the model needs");
     says(run("train --init first --model graphmamba-mnist --graphs 2 --quiet --steps 1"), 2,
          "is a model of text, not of graphs");
 }

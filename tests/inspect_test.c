@@ -262,9 +262,9 @@ static void folders_and_shards_show_classes_and_damage(void **state)
     says(inspect("s/x-0.tar"), 0, "  images               1\n");
     assert_non_null(strstr(output, "    3                             1 ################################\n"));
     assert_int_equal(shell("head -c 1536 s/x-0.tar > s/x-2.tar"), 0);
-    says(inspect("s"), 1, "x-2.tar' is not a sound tar archive");
+    says(inspect("s"), 1, "x-2.tar' is not a valid tar archive");
     says(inspect("peptides-func"), 0,
-         "peptides-func: the first 500 graphs of a made-up collection, SYNTHETIC\n"
+         "peptides-func: the first 500 graphs of a generated collection, SYNTHETIC\n"
          "  format               synthetic-graphs\n  graphs               500\n");
     says(inspect("shapes"), 0,
          "shapes: ten classes of shapes, SYNTHETIC\n  format               shapes\n  training\n"
@@ -406,8 +406,8 @@ static void damage_gives_one_clear_error(void **state)
     } table[] = {
         { "nowhere", "nowhere" },
         { "nothing", "'nothing' is empty" },
-        { "odd", "begin like no format we know, and 3 bytes" },
-        { "half.jsonl", "line 2 is no JSON object" },
+        { "odd", "match no known format, and 3 bytes" },
+        { "half.jsonl", "line 2 is not a JSON object" },
         { "other.json", "neither JSON lines nor a tokenizer.json" },
         { "broken.json", "broken.json" },
         { "x.gz", "'x.gz' cannot be unpacked" },
@@ -417,7 +417,7 @@ static void damage_gives_one_clear_error(void **state)
         { "cut.safetensors", "cut.safetensors" },
         { "huge.safetensors", "header length" },
         { "text.safetensors", "header length" },
-        { "text.npy", "not a sound .npy" },
+        { "text.npy", "not a valid .npy" },
         { "loops.edgelist", "has no nodes" },
         { "bare_folder", "no class folders" },
         { "torch", "a ZIP archive (.npz, .pt)" },

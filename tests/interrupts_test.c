@@ -48,7 +48,7 @@ static void nobody_reads_and_the_run_goes_on(void **state)
     (void)state;
     assert_int_equal(
         run("(mambascope train --model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16 "
-            "--batch 2 --length 32 --steps 300 --valid-every 10 --validation 0.1 --out run 2>&1) | head -n 1; "
+            "--batch 2 --length 32 --steps 300 --valid-every 10 --valid-fraction 0.1 --out run 2>&1) | head -n 1; "
             "k=0; until [ -d run/step-000300 ] || [ $k = 120 ]; do sleep 0.5; k=$((k + 1)); done; "
             "test -d run/step-000300"),
         0);

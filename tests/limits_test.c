@@ -96,16 +96,16 @@ static void a_file_that_is_cut_short_is_an_error(void **state)
     assert_int_equal(run("head -c 4000000 /dev/zero >t.bin; { " TRAIN
                          " --quiet --data t.bin --steps 100000000 --out cut >talk 2>&1; "
                          "echo $? >code; } & until [ -s cut/log.jsonl ]; do sleep 0.02; done; : >t.bin; wait; "
-                         "test $(cat code) = 1 && grep -q \"t.bin' was cut short\" talk"),
+                         "test $(cat code) = 1 && grep -q \"t.bin' was truncated\" talk"),
                      0);
 }
 
 static void talk_stays_out_of_files(void **state)
 {
     (void)state;
-    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out a 2>&-"), 0);
-    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --validation 0.1 --out b <&- >&- 2>&-"), 1); // no result
-    assert_int_equal(run("cat a/log.jsonl b/log.jsonl | grep -vc '^{\"step\": .*}$'"), 1);              // no other line
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --valid-fraction 0.1 --out a 2>&-"), 0);
+    assert_int_equal(run(TRAIN " --steps 4 --valid-every 1 --valid-fraction 0.1 --out b <&- >&- 2>&-"), 1); // no result
+    assert_int_equal(run("cat a/log.jsonl b/log.jsonl | grep -vc '^{\"step\": .*}$'"), 1); // no other line
     assert_int_equal(run("cmp a/step-000004/model.safetensors b/step-000004/model.safetensors"), 0);
 }
 

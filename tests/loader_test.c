@@ -248,7 +248,7 @@ static void documents_are_numbered_in_every_row(void **state)
     const char *path = scratch("d.bin");
     assert_ok(mba_token_file_write(path, ids, 13, 10, NULL));
     const mba_loader_options plain = { .data = path, .B = 2, .L = 6, .vocab = 10, .documents = true };
-    assert_fails(mba_loader_create(&l, &plain), MBA_E_ARG, "documents cannot be told apart");
+    assert_fails(mba_loader_create(&l, &plain), MBA_E_ARG, "document ends are unknown");
     mba_loader_options o = plain;
     o.end_of_text = &(int32_t){ 9 };
     assert_ok(mba_loader_create(&l, &o));

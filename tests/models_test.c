@@ -80,8 +80,8 @@ static void check_model(mba_lm c, bool recompute)
            w.grad_error, w.cpu_relative);
     /* A loss of 2 rounds to 4e-16; over a step of 1e-3 x 0.1 and 1e-4 of a largest derivative of 0.1: 4e-7. */
     assert_true(w.grad_error < 1e-6);
-    /* What the project promises of whole models (see golden_test.c). dD of Mamba-2 comes closest, 3e-5, see ssd.md; all
-     * others were within 4e-6. */
+    /* What the project promises of whole models (see golden_test.c). dD of Mamba-2 comes closest, 3e-5; all others
+     * are within 4e-6. */
     assert_true(w.cpu_relative <= 1e-4);
     assert_int_equal(w.strays, 0);
     assert_int_equal(w.changed, 0);
@@ -209,8 +209,7 @@ static void nonsense_is_refused_with_its_reason(void **state)
     } table[] = {
         { "heads=7", "heads x head_dim" },
         { "groups=5", "divide the heads" },
-        { "pattern=MX",
-          "symbol nobody knows\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
+        { "pattern=MX", "unknown symbol\nfix: m Mamba-1, M Mamba-2, * attention, - squared-ReLU MLP, + SwiGLU MLP" },
         { "width=-1", "from 1 to" },
         { "vocab=1", "from 2 to" },
         { "layers=9999999", "layers" },

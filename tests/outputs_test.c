@@ -51,7 +51,8 @@ static void no_output_replaces_a_store(void **state)
     snprintf(link, sizeof link, "%s", scratch("b.db"));
     copy_store(path);
     copy_store(link);
-    says(run("export '%s' --json '%s'", path, path), 2, "is a store\n  why: what was measured would be gone");
+    says(run("export '%s' --json '%s'", path, path), 2,
+         "is a store\n  why: writing there would destroy its measurements");
     says(run("export '%s' --trace '%s'", path, path), 2, "is a store");
     says(run("report '%s' --no-simulation --out '%s'", path, path), 2, "is a store");
     says(run("report '%s' --no-simulation --out '%s'", path, link), 2, "is a store"); // named by mistake: not read
@@ -93,7 +94,7 @@ static void a_dash_is_stdout(void **state)
     (void)state;
     says(run("report " STORE " --no-simulation --out - | head -c 15"), 0, "<!doctype html>");
     assert_int_equal(access("-", F_OK), -1);
-    says(run("export " STORE " --json - --trace -"), 2, "no JSON");
+    says(run("export " STORE " --json - --trace -"), 2, "not valid JSON");
 }
 
 /* A page simulates for ten seconds: where it goes is looked at before anything is read, as these inputs show, which are
@@ -102,7 +103,7 @@ static void a_wrong_path_is_told_first(void **state)
 {
     (void)state;
     says(run("report nosuch.db --out '%s/nowhere/page.html'", scratch_dir), 1, "nowhere/page.html");
-    says(run("validate --kernels nosuch.tsv --freeze '%s/nowhere/x.tsv'", scratch_dir), 1, "nowhere/x.tsv");
+    says(run("validate --kernels nosuch.tsv --serialize '%s/nowhere/x.tsv'", scratch_dir), 1, "nowhere/x.tsv");
 }
 
 static int prepare(void **state)
@@ -120,7 +121,7 @@ static int clean(void **state)
 
 /* ---- one at a time ---- */
 
-#define PROFILE "profile " SMALL " --steps 1 --warmup 1 --sets ''"
+#define PROFILE "profile " SMALL " --steps 1 --warmup 1 --metric-sets ''"
 
 static int hold(const char *path)
 {

@@ -84,11 +84,11 @@ static void failures_leave_nothing_behind(void **state)
         const char *words;
     } cases[] = {
         { "a.jsonl", NULL, "{\"text\":\"x\"}\n{\"text\":\"y\"\n{\"text\":\"z\"}\n", MBA_E_FORMAT,
-          "line 2 is no JSON object" },
+          "line 2 is not a JSON object" },
         { "a.jsonl", NULL, "{\"text\":\"x\"}\n\n{\"text\":3}\n", MBA_E_FORMAT, "line 3 has no text under \"text\"" },
         { "a.jsonl", "body", "{\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 has no text under \"body\"" },
         { "a.ndjson", NULL, "{\"text\":\"x\"}\n[1]\n", MBA_E_FORMAT, "line 2 is a list, not an object" },
-        { "a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is no JSON object" },
+        { "a.json", NULL, "{\n\"text\":\"x\"}\n", MBA_E_FORMAT, "line 1 is not a JSON object" },
         { "a.jsonl", NULL, "{\"text\":\"\xff\"}\n", MBA_E_FORMAT, "line 1" },
         { "a.jsonl", NULL, "\n\n", MBA_E_ARG, "no text" },
         { "a.txt", NULL, "", MBA_E_ARG, "no text" },
@@ -133,11 +133,11 @@ static void an_output_is_not_overwritten(void **state)
     assert_int_equal(mkdir(o.out, 0755), 0); /* empty is fine */
     assert_ok(mba_prepare(&made, t, &o));
     assert_int_equal(scratch_entries("out"), 4);
-    assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "is there already");
+    assert_fails(mba_prepare(&made, t, &o), MBA_E_ARG, "exists already");
     assert_int_equal(scratch_entries("out"), 4);
     const char *file = scratch("file");
     scratch_put(file, "x", 1);
-    assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = file }), MBA_E_ARG, "is there already");
+    assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = file }), MBA_E_ARG, "exists already");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "" }), MBA_E_ARG, "no name");
     assert_fails(mba_prepare(&made, t, &(mba_prepare_options){ .out = "x", .shard_tokens = -1 }), MBA_E_ARG,
                  "shards of -1");

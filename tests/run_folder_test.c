@@ -25,7 +25,7 @@ static void a_resumed_run_does_not_go_into_another(void **state)
     says(run(TRAIN " --stop-after 3 --out '%s/a'", scratch_dir, scratch_dir), 0, "3 steps");
     says(run(TRAIN " --stop-after 6 --out '%s/b'", scratch_dir, scratch_dir), 0, "6 steps");
     says(run(TRAIN " --stop-after 1 --resume '%s/a' --out '%s/b'", scratch_dir, scratch_dir, scratch_dir), 2,
-         "has checkpoints of a run already");
+         "already has checkpoints of a run");
     assert_int_equal(lines_of(scratch("b/log.jsonl")), 6);
     says(run(TRAIN " --stop-after 1 --resume '%s/a' --out '%s/c'", scratch_dir, scratch_dir, scratch_dir), 0,
          "4 steps");
@@ -136,7 +136,7 @@ static void of_two_runs_started_at_once_one_trains(void **state)
         assert_int_equal(shell(line), 0);
         const size_t n = strlen(output);
         const bool ended = strstr(output, "another mambascope is writing") || strstr(output, "has checkpoints of a run")
-                           || strstr(output, "the run was begun with");
+                           || strstr(output, "the run was started with");
         if (n < 2 || strcmp(output + n - 2, "02") || !ended) fail_msg("round %d: %s", i, output);
         snprintf(line, sizeof line,
                  "cd '%s/both' && LC_ALL=C ls -A | tr '\n' ' '; grep -c . log.jsonl; grep -o '\"--seed\": [0-9]*' "
@@ -161,9 +161,9 @@ static void a_run_that_gives_up_keeps_what_it_learned(void **state)
     (void)state;
     says(run("train " SMALL " " DATA " --steps 60 --quiet --lr 100 --guard 0 --clip 0 --warmup 0 --out '%s/f'",
              scratch_dir, scratch_dir),
-         1, "what was learned before them is saved");
+         1, "the state before them is saved");
     says(run("train " SMALL " " DATA " --steps 1 --quiet --resume '%s/f'", scratch_dir, scratch_dir), 0,
-         "no step left");
+         "no step is left");
     const int kept = lines_of(scratch("f/log.jsonl"));
     assert_true(kept >= 8);
     assert_int_equal(run("train " SMALL " " DATA " --steps 1 --quiet --json --resume '%s/f'", scratch_dir, scratch_dir),
@@ -190,25 +190,26 @@ static void spoil(long token)
  * which are read when the step begins and not during the one before, too. */
 static void a_batch_that_cannot_be_read_loses_nothing(void **state)
 {
-    static const char *const how[] = { "", " --micros 3" };
+    static const char *const how[] = { "", " --micro-batches 3" };
     (void)state;
     for (int i = 0; i < 2; i++) {
-        says(run("train " SMALL " " DATA " --steps 20 --quiet --json --in-order%s --out '%s/whole%d'", scratch_dir,
+        says(run("train " SMALL " " DATA " --steps 20 --quiet --json --no-shuffle%s --out '%s/whole%d'", scratch_dir,
                  how[i], scratch_dir, i),
              0, "");
         const double loss = number("loss");
         spoil(i ? 2100 : 700);
-        says(run("train " SMALL " --data '%s/spoilt' --steps 20 --quiet --in-order%s --out '%s/cut%d'", scratch_dir,
+        says(run("train " SMALL " --data '%s/spoilt' --steps 20 --quiet --no-shuffle%s --out '%s/cut%d'", scratch_dir,
                  how[i], scratch_dir, i),
-             1, "what was learned before it is saved");
+             1, "the state before it is saved");
         assert_non_null(strstr(output, "not in a vocabulary of 264"));
         const int kept = lines_of(scratch(i ? "cut1/log.jsonl" : "cut0/log.jsonl"));
         assert_in_range(kept, 5, 15);
         says(run("train " SMALL
-                 " --data '%s/spoilt' --steps 20 --quiet --in-order%s --resume '%s/cut%d' --out '%s/cut%d'",
+                 " --data '%s/spoilt' --steps 20 --quiet --no-shuffle%s --resume '%s/cut%d' --out '%s/cut%d'",
                  scratch_dir, how[i], scratch_dir, i, scratch_dir, i),
              1, "not in a vocabulary of 264");
-        says(run("train " SMALL " " DATA " --steps 20 --quiet --json --in-order%s --resume '%s/cut%d' --out '%s/cut%d'",
+        says(run("train " SMALL " " DATA
+                 " --steps 20 --quiet --json --no-shuffle%s --resume '%s/cut%d' --out '%s/cut%d'",
                  scratch_dir, how[i], scratch_dir, i, scratch_dir, i),
              0, "");
         assert_true(number("loss") == loss);
@@ -226,18 +227,18 @@ static void same_file(const char *a, const char *b)
 
 /* Options that are none of the defaults; a resumed run took the defaults of what was not typed again. */
 #define OWN \
-    "--lr 3e-3 --lr-min 1e-4 --warmup 3 --decay 0.03 --beta1 0.8 --beta2 0.9 --clip 0.7 --seed 5 --micros 2 " \
-    "--in-order"
+    "--lr 3e-3 --lr-min 1e-4 --warmup 3 --weight-decay 0.03 --beta1 0.8 --beta2 0.9 --clip 0.7 --seed 5 " \
+    "--micro-batches 2 --no-shuffle"
 
 static void an_interrupted_run_goes_on_with_its_folder_alone(void **state)
 {
     char line[2048];
     (void)state;
-    says(run("train " SMALL " " DATA " --validation 0.1 " OWN " --steps 300 --quiet --out '%s/unbroken'", scratch_dir,
-             scratch_dir),
+    says(run("train " SMALL " " DATA " --valid-fraction 0.1 " OWN " --steps 300 --quiet --out '%s/unbroken'",
+             scratch_dir, scratch_dir),
          0, "300 steps");
     snprintf(line, sizeof line,
-             "rm -rf '%s/broken'; { exec '%s' train " SMALL " " DATA " --validation 0.1 " OWN
+             "rm -rf '%s/broken'; { exec '%s' train " SMALL " " DATA " --valid-fraction 0.1 " OWN
              " --steps 300 --quiet --out '%s/broken' 2>&1; } & "
              "p=$!; while [ ! -s '%s/broken/log.jsonl' ]; do sleep 0.01; done; kill -INT $p; wait $p",
              scratch_dir, getenv("MBA_PROGRAM"), scratch_dir, scratch_dir, scratch_dir);
@@ -255,7 +256,7 @@ static void an_interrupted_run_goes_on_with_its_folder_alone(void **state)
 static void runs_of_images_and_graphs_know_themselves_too(void **state)
 {
     static const char *const how[] = { VISION " --batch 4 --ema 0.9 --optimizer lamb --mixup 0.3 --valid-batches 1",
-                                       GRAPH " --made 40 --valid-batches 1" };
+                                       GRAPH " --synthetic 40 --valid-batches 1" };
     (void)state;
     for (int i = 0; i < 2; i++) {
         says(run("train %s --steps 4 --quiet --out '%s/one%d'", how[i], scratch_dir, i), 0, "4 steps");
@@ -274,10 +275,11 @@ static void another_option_is_refused_or_named(void **state)
 {
     (void)state;
     says(run(TRAIN " " OWN " --stop-after 3 --out '%s/g'", scratch_dir, scratch_dir), 0, "3 steps");
-    says(run("train --resume '%s/g' --decay 0", scratch_dir), 2, "--decay is 0, and the run was begun with 0.03");
-    says(run("train --resume '%s/g' --carry", scratch_dir), 2, "--carry is on, and the run was begun with off");
+    says(run("train --resume '%s/g' --weight-decay 0", scratch_dir), 2,
+         "--weight-decay is 0, but the run was started with 0.03");
+    says(run("train --resume '%s/g' --carry", scratch_dir), 2, "--carry is on, but the run was started with off");
     says(run("train --resume '%s/g' --model mamba-130m", scratch_dir), 2,
-         "--model is mamba-130m, and the run was begun with mamba2-130m");
+         "--model is mamba-130m, but the run was started with mamba2-130m");
     assert_int_equal(lines_of(scratch("g/log.jsonl")), 3);
     says(run("train " SMALL " " DATA " --steps 20 " OWN " --stop-after 1 --resume '%s/g'", scratch_dir, scratch_dir), 0,
          "4 steps"); // the same again
@@ -324,12 +326,12 @@ static void resume_auto_goes_on_or_begins(void **state)
 {
     char line[2048];
     (void)state;
-    says(run(TRAIN " --resume auto", scratch_dir), 2, "--resume auto without --out");
+    says(run(TRAIN " --resume auto", scratch_dir), 2, "--resume auto needs an output folder");
     says(run(TRAIN " --resume auto --stop-after 3 --out '%s/j'", scratch_dir, scratch_dir), 0, "3 steps");
     says(run(TRAIN " --resume auto --stop-after 3 --out '%s/j'", scratch_dir, scratch_dir), 0, "6 steps");
     snprintf(line, sizeof line, "echo >'%s/j/step-000006/model.safetensors'", scratch_dir);
     assert_int_equal(shell(line), 0);
-    says(run("train --resume auto --stop-after 2 --out '%s/j'", scratch_dir), 0, "kept as step-*.broken");
+    says(run("train --resume auto --stop-after 2 --out '%s/j'", scratch_dir), 0, "renamed step-*.broken");
     assert_non_null(strstr(output, "5 steps"));
     assert_int_equal(lines_of(scratch("j/log.jsonl")), 5);
     for (int i = 3; i <= 6; i += 3) { // one line in a script that is started again
@@ -374,7 +376,7 @@ static const struct {
     { "sed -i 's/\"value\": \"./&x/' step-000006/checksums.json", "config.json", "checksums.json says" },
     { "truncate -s 100 step-000006/checksums.json", "checksums.json", "" },
     { "rm -r step-000006 && cp -r step-000004 step-000006", "step-000006",
-      "is the checkpoint of step 4: its name says 6" },
+      "is the checkpoint of step 4, but its name says 6" },
 };
 
 /* A flipped bit, a zeroed page or the weights of another step were resumed from in silence. */
@@ -388,7 +390,7 @@ static void damage_is_seen_and_the_newest_sound_checkpoint_taken(void **state)
         says(failed, 0, "5 steps");
         assert_non_null(strstr(output, damages[i].file));
         assert_non_null(strstr(output, damages[i].story));
-        assert_non_null(strstr(output, "kept as step-*.broken"));
+        assert_non_null(strstr(output, "renamed step-*.broken"));
         assert_non_null(strstr(output, "hurt/step-000004'"));
         assert_int_equal(access(scratch("hurt/step-000006.broken"), F_OK), 0);
         assert_int_equal(lines_of(scratch("hurt/log.jsonl")), 5);
@@ -398,7 +400,7 @@ static void damage_is_seen_and_the_newest_sound_checkpoint_taken(void **state)
     assert_non_null(strstr(output, "step-000006/model.safetensors' is damaged"));
     assert_non_null(strstr(output, "step-000004/model.safetensors' is damaged"));
     damage("hurt", "for s in 2 4 6; do rm step-00000$s/config.json; done");
-    says(run("train --quiet --resume '%s/hurt' --stop-after 1", scratch_dir), 1, "no checkpoint of");
+    says(run("train --quiet --resume '%s/hurt' --stop-after 1", scratch_dir), 1, "every checkpoint of '");
 }
 
 /* One that is named is taken or refused, with the sound one beside it; what is not read is not looked at. */
@@ -416,7 +418,7 @@ static void damage_is_seen_by_all_who_read_a_checkpoint(void **state)
     for (int i = 0; i < 4; i++) {
         snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/step-000006/");
         says(run("%s", line), 1, "step-000006//model.safetensors' is damaged: its xxh64 is ");
-        assert_non_null(strstr(output, "hurt/step-000004', the newest older checkpoint that is sound"));
+        assert_non_null(strstr(output, "hurt/step-000004', the newest older checkpoint without damage"));
         snprintf(line, sizeof line, how[i], scratch_dir, scratch_dir, "/best");
         says(run("%s", line), 1, "best/model.safetensors' is damaged");
     }
@@ -469,25 +471,27 @@ static long best_of_log(const char *path)
     return best;
 }
 
-/* The rate grows until the loss does: the best is in the middle, and --keep 1 leaves only the last step-*. */
+/* The rate grows until the loss does: the best is in the middle, and --keep-checkpoints 1 leaves only the last
+ * step-*. */
 static void the_best_checkpoint_is_kept(void **state)
 {
     (void)state;
-    says(run("train " SMALL " " DATA " --validation 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 "
-             "--save-every 4 --keep 1 --out '%s/l'",
+    says(run("train " SMALL " " DATA " --valid-fraction 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 "
+             "--save-every 4 --keep-checkpoints 1 --out '%s/l'",
              scratch_dir, scratch_dir),
-         0, "the best so far: kept as best");
+         0, "the best so far: saved as best");
     const long best = best_of_log(scratch("l/log.jsonl"));
     assert_in_range(best, 2, 22);
     assert_int_equal(scratch_entries("l"), 6); // log, options, tokenizer (two files), step-000024, best
     json_t *t = json_load_file(scratch("l/best/trainer.json"), 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(t, "step")), best);
     json_decref(t);
-    says(run("eval --checkpoint '%s/l/best' " DATA " --validation 0.1 --batch 2 --length 32", scratch_dir, scratch_dir),
+    says(run("eval --checkpoint '%s/l/best' " DATA " --valid-fraction 0.1 --batch 2 --length 32", scratch_dir,
+             scratch_dir),
          0, "loss");
     /* cut in two after the best: the rest does not take its place, and log and best are those of the whole run */
-    says(run("train " SMALL " " DATA " --validation 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 "
-             "--save-every 4 --keep 1 --stop-after 22 "
+    says(run("train " SMALL " " DATA " --valid-fraction 0.1 --steps 24 --valid-every 2 --lr 1 --guard 0 --warmup 24 "
+             "--save-every 4 --keep-checkpoints 1 --stop-after 22 "
              "--out '%s/m' --quiet",
              scratch_dir, scratch_dir),
          0, "22 steps");
@@ -515,14 +519,19 @@ static void a_checkpoint_without_options_still_goes_on(void **state)
          0, "does not hold the options of its run");
     assert_non_null(strstr(output, "4 steps"));
     snprintf(line, sizeof line,
-             "cd '%s/k/step-000004' && rm checksums.json && sed -i 's/\"--decay\"/\"--rot\"/' trainer.json",
+             "cd '%s/k/step-000004' && rm checksums.json && sed -i 's/\"--weight-decay\"/\"--decay\"/' trainer.json",
              scratch_dir);
+    assert_int_equal(shell(line), 0); // as former versions call it
+    says(run("train --resume '%s/k/step-000004' --weight-decay 0.7", scratch_dir), 2,
+         "--weight-decay is 0.7, but the run was started with 0.1");
+    says(run("train --resume '%s/k/step-000004' --dry-run", scratch_dir), 0, "step arena");
+    snprintf(line, sizeof line, "sed -i 's/\"--decay\"/\"--rot\"/' '%s/k/step-000004/trainer.json'", scratch_dir);
     assert_int_equal(shell(line), 0);
     says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "an option --rot, which this program does not know");
-    snprintf(line, sizeof line, "sed -i 's/\"--rot\": [0-9.]*/\"--decay\": true/' '%s/k/step-000004/trainer.json'",
-             scratch_dir);
+    snprintf(line, sizeof line,
+             "sed -i 's/\"--rot\": [0-9.]*/\"--weight-decay\": true/' '%s/k/step-000004/trainer.json'", scratch_dir);
     assert_int_equal(shell(line), 0);
-    says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "a damaged value of --decay");
+    says(run("train --resume '%s/k/step-000004'", scratch_dir), 1, "a damaged value of --weight-decay");
 }
 
 int main(void)

@@ -35,16 +35,16 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
         mean += fabs(error) / (double)json_array_size(there);
     }
     char said[96];
-    snprintf(said, sizeof said, "these kernels are %.0f %% off on average", mean);
+    snprintf(said, sizeof said, "where they were measured: %.0f %% on average", mean);
     assert_true(mean > 1 && mean < 30);
     says(run("simulate --machine h100 --store " STORE), 0, said);
     json_decref(there);
     json_decref(away);
-    says(run("simulate --counted src/sim/data/peers_counted.tsv"), 0, "how far off: ");
-    says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "how far off: ");
+    says(run("simulate --counted src/sim/data/peers_counted.tsv"), 0, "error, held out, of ");
+    says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "error: not measured for these kernels");
 }
 
-/* No constant was fitted to the peers' kernels; docs/results/simulator.md's table is what this prints. */
+/* No constant was fitted to the peers' kernels; bench/results/simulated/peers.csv has what this prints. */
 static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 {
     mba_profiled_set *d;
@@ -68,7 +68,7 @@ static void axes_move_different_things(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         says(run("sweep --model mamba2-130m --axis %s --by %s", pairs[i][0], pairs[i][1]), 2,
-             "both move the same number");
+             "both change the same number");
     says(run("sweep " SHORT " --axis l2=x2 --by l2_half_reuse=x2 --csv"), 0, "mamba2-130m,x2,x2,");
 }
 
@@ -94,14 +94,14 @@ static void what_would_be_ignored_is_refused(void **state)
     says(run("sweep --experiment q1 --elasticity"), 2, "--experiment q1 and --elasticity");
     says(run("sweep --elasticity --by hbm=x2"), 2, "--elasticity and --by");
     says(run("sweep " SHORT " --axis chunk=0"), 2, "--axis chunk=0");
-    says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the kernels of ssd that run have chunks of 64 always");
+    says(run("sweep " SHORT " --axis chunk=64:128"), 2, "the ssd kernels that run always use chunks of 64");
     says(run("sweep " SHORT " --axis chunk=64:128 --op ssd=chunked,ssd_bwd=chunked --csv"), 0, "mamba2-130m,128,");
     says(run("sweep --model mamba-130m --batch 1 --length 256 --axis chunk=64"), 2, "this model has no ssd");
     says(run("simulate --store " STORE " --model mamba-130m"), 2, "--store and --model");
     says(run("simulate --store " STORE " --batch 3"), 2, "--store and a size cannot be combined");
     says(run("simulate --counted x.tsv --op ssd=chunked"), 2, "--counted and --op");
     says(run("simulate --keys --json"), 2, "--keys and --json");
-    says(run("simulate " SHORT " --spread --json"), 2, "--spread and --json");
+    says(run("simulate " SHORT " --uncertainty --json"), 2, "--uncertainty and --json");
     says(run("simulate " SHORT " --set ''"), 0, ", on h200 (grade B)");
 }
 
@@ -141,8 +141,9 @@ static void signs_of_imitated_machines_are_counted_apart(void **state)
     }
     json_decref(rows);
     char words[160];
-    snprintf(words, sizeof words, "%d of 20 with the opposite sign, %d changes of more than 1 %% not predicted",
-             opposite, missed);
+    snprintf(words, sizeof words,
+             "%d of 20 predictions have the opposite sign, %d changes of more than 1 %% were not predicted", opposite,
+             missed);
     says(run("validate --counterfactual -"), 0, words);
 }
 
@@ -186,7 +187,7 @@ static void a_dry_run_says_whether_it_fits_a_machine(void **state)
     // updates
     says(run("simulate --machine h100 --model mamba2-370m --batch 8 --length 2048 --json"), 0, "step_ms");
     assert_true(fabs(number("step_ms") / step - 1) < 1e-4);
-    says(run("train --model mamba2-370m --batch 8 --length 2048 --micros 3 --dry-run --machine h100 --json"), 0,
+    says(run("train --model mamba2-370m --batch 8 --length 2048 --micro-batches 3 --dry-run --machine h100 --json"), 0,
          "band_ms");
     j = json_output();
     const double three = of(json_object_get(json_object_get(j, "machine"), "simulated"), "step_ms");
@@ -203,7 +204,7 @@ static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
     assert_null(strstr(output, "SIMULATED"));
     says(run("train --model mamba2-1.3b --batch 64 --length 2048 --dry-run --machine h100 --json"), 0,
          "\"fits\": false");
-    says(run("train --model mamba2-130m --machine h100"), 2, "--machine without --dry-run");
+    says(run("train --model mamba2-130m --machine h100"), 2, "--machine needs --dry-run");
     says(run("train --model mamba2-130m --device cpu --dry-run --machine h100"), 2, "machines are GPUs");
     says(run("train --model mamba2-130m --dry-run --machine none"), 2, "no machine 'none'");
 }
@@ -232,15 +233,16 @@ static void a_machine_tells_its_numbers_and_their_spread(void **state)
     double percent = 0, most = 0;
     char   key[32];
     (void)state;
-    says(run("simulate " SHORT " --model-set layers=1 --machine h200 --spread"), 0, "the machine's own spreads: +- ");
-    assert_int_equal(sscanf(strstr(output, "spreads: +- "), "spreads: +- %lf %% of the step, most of it by %31s (%lf",
+    says(run("simulate " SHORT " --model-set layers=1 --machine h200 --uncertainty"), 0,
+         "uncertainty of the machine's numbers: +- ");
+    assert_int_equal(sscanf(strstr(output, "numbers: +- "), "numbers: +- %lf %% of the step, most of it by %31s (%lf",
                             &percent, key, &most),
                      3);
     assert_true(percent > 0.1 && percent < 20 && most > 0 && most <= percent);
     says(run("simulate --machine h200 --keys --set hbm=x2"), 0,
          "\nhbm              =       9600 GB/s       +- 0        # DRAM bandwidth");
     says(run("simulate --machine h200 --keys"), 0, "\nhbm              =       4800 GB/s ");
-    says(run("simulate --store " STORE " --counted x.tsv"), 2, "at once");
+    says(run("simulate --store " STORE " --counted x.tsv"), 2, "cannot be combined");
 }
 
 /* Blocks that stay save what starting blocks costs: a step of many small blocks is faster with them, its traffic the
@@ -256,10 +258,10 @@ static void blocks_that_stay_start_once(void **state)
     const double not = of(json_array_get(rows, 0), "step_ms"), stay = of(json_array_get(rows, 1), "step_ms");
     assert_true(stay > 0 && stay < not );
     json_decref(j);
-    says(run("sweep " SHORT " --axis persistent=2"), 2, "blocks stay or they do not");
+    says(run("sweep " SHORT " --axis persistent=2"), 2, "persistent=2\n  why: it is a switch");
 }
 
-/* `--freeze` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */
+/* `--serialize` writes the plans of this build behind the rows that were measured with it, and changes nothing else. */
 static void measured_kernels_are_frozen_with_their_plans(void **state)
 {
     char line[4096], bare[512];
@@ -267,12 +269,12 @@ static void measured_kernels_are_frozen_with_their_plans(void **state)
     snprintf(bare, sizeof bare, "%s", scratch("bare.tsv"));
     snprintf(line, sizeof line, "cut -f 1-48 src/sim/data/kernels/*_mamba2-130m.tsv > '%s'; wc -l < '%s'", bare, bare);
     says(shell(line), 0, "48");
-    says(run("validate --kernels '%s' --freeze '%s'", bare, scratch("frozen.tsv")), 0, "");
+    says(run("validate --kernels '%s' --serialize '%s'", bare, scratch("frozen.tsv")), 0, "");
     snprintf(line, sizeof line, "cut -f 1-48 '%s' | cmp - '%s' && cut -f 49 '%s' | grep -c ' '", scratch("frozen.tsv"),
              bare, scratch("frozen.tsv"));
     says(shell(line), 0, "");
     assert_true(atoi(output) > 30); // products of libraries have no plan to write
-    says(run("validate --kernels '%s' --freeze '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2,
+    says(run("validate --kernels '%s' --serialize '%s'", scratch("frozen.tsv"), scratch("again.tsv")), 2,
          "has plans already");
 }
 

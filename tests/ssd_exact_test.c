@@ -14,10 +14,9 @@
 static const mba_step step = { .index = 2, .seed = 11 };
 
 /* A number in bf16 is off by 2^-9 of itself at most, so is the norm of a tensor. Operands of two bf16 are off by 2^-17;
- * sums over all tokens have terms that cancel, ten to one and more (counted in ssd.md: 1e-5 at the end). dA_log is made
- * of differences of running sums in fp32, which the count has not: on the H200 it was off by 1.6e-5 to 3.4e-4
- * (documents), beyond SUMMED, so that it is held to what the variant is for: no further than the peer, whose roundings
- * make 6.5e-4 of it (ssd.md). */
+ * sums over all tokens have terms that cancel, ten to one and more, which makes 1e-5 of them. dA_log is made of
+ * differences of running sums in fp32: on an H200 it is off by 1.6e-5 to 3.4e-4 (documents), beyond SUMMED. It is held
+ * to what the variant is for: no further off than the peer, whose roundings make 6.5e-4 of it. */
 static const double ROUNDED = 1.0 / 512 + 1e-4, SUMMED = 2e-4, AS_THE_PEER = 6.5e-4;
 
 static bool is_leaf(const mba_tensor *t)

@@ -36,9 +36,9 @@ static void a_gate_says_what_it_did_not_see(void **state)
 {
     (void)state;
     changed("lost.db", "DELETE FROM event");
-    says(run("diff " STORES "mamba2.db '%s' --gate 3%%", scratch("lost.db")), 0, "the gate saw the step alone\n");
+    says(run("diff " STORES "mamba2.db '%s' --gate 3%%", scratch("lost.db")), 0, "--gate compared the step only\n");
     says(run("diff " STORES "mamba2.db " STORES "mamba2.db --gate 3%%"), 0, "ssd");
-    assert_null(strstr(output, "step alone"));
+    assert_null(strstr(output, "step only"));
 }
 
 /* Whoever adds up the rows of a terminal must know that some are not there. */
@@ -46,26 +46,26 @@ static void long_tables_say_where_they_end(void **state)
 {
     (void)state;
     says(run("show " STORES "mamba2.db kernels"), 0,
-         "(24 of 57 rows: mambascope show " STORES "mamba2.db kernels --csv");
+         "(24 of 57 rows; mambascope show " STORES "mamba2.db kernels --csv");
     says(run("show " STORES "mamba2.db breakdown"), 0, "gemm");
-    assert_null(strstr(output, "rows:"));
-    says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows: --csv has all)");
+    assert_null(strstr(output, "rows;"));
+    says(run("diff " STORES "vision.db " STORES "vision.db"), 0, " rows; --csv prints all)");
 }
 
-/* Clocks that were held back and steps that spread stand on top of every table, and of two stores side by side. */
+/* Throttled clocks and steps that spread stand on top of every table, and of two stores side by side. */
 static void numbers_come_with_their_doubts(void **state)
 {
     (void)state;
     says(run("show " STORES "mamba2.db breakdown"), 0,
-         "note: clocks were held back: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
+         "note: clocks were throttled: the GPU ran at 1500 to 1650 of 1980 MHz (power limit)");
     says(run("show " STORES "peer.db kernels"), 0,
          "note: step times spread by 27 %: 248.3 to 336.8 ms around a median of 330 ms");
-    says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were held back");
+    says(run("show " STORES "mamba2.db steps --json"), 0, "{\"doubts\": [\"clocks were throttled");
     says(run("show " STORES "vision.db steps"), 0, "Steps\n");
     assert_null(strstr(output, "note:"));
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: clock of B / A: 1.026 (1530 and 1570 MHz");
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0,
-         "take 1.075 times as long in B (the middle one): that is the machine, not the code\n");
+         "take 1.075 times as long in B (median): the machine causes this, not the code\n");
     says(run("diff " STORES "chunked.db " STORES "mamba2.db"), 0, "note: A: step times spread by 13 %");
     says(run("diff " STORES "vision.db " STORES "vision.db"), 0, "conv2d");
     assert_null(strstr(output, "same kernel"));
@@ -75,7 +75,7 @@ static void numbers_come_with_their_doubts(void **state)
 static void energy_of_short_windows_is_not_told(void **state)
 {
     (void)state;
-    says(run("show " STORES "mamba2.db steps"), 0, "energy: not told, the meter wants 5 s and ran for");
+    says(run("show " STORES "mamba2.db steps"), 0, "energy: not reported, the meter needs 5 s but ran for");
     assert_null(strstr(output, "mean power"));
 }
 
@@ -83,12 +83,12 @@ static void what_is_above_its_floor_is_explained(void **state)
 {
     (void)state;
     says(run("show " STORES "mamba2.db kernels"), 0,
-         "(above 100 % of floor, adamw_flat and 2 more: the floor's rate is that of a large copy, "
+         "(above 100 % of floor, adamw_flat and 2 more: the floor uses the rate of a large copy, "
          "3.96 of the data sheet's 4.81 TB/s");
     says(run("show " STORES "graph.db operators"), 0,
-         ": L2 held part of the operands, and the floor counts all of them from DRAM)");
+         ": L2 held part of the operands, but the floor counts all of them as DRAM traffic)");
     says(run("show " STORES "chunked.db kernels"), 0,
-         "product of 8192^3 at the clock the power limit left it, 796 of the data sheet's 1071 TFLOP/s");
+         "an 8192^3 matrix product, whose clock the power limit lowers, 796 of the data sheet's 1071 TFLOP/s");
 }
 
 /* What was asked for and is not there has a reason in the notes; where nothing lacks, nobody is sent to them. */
@@ -97,8 +97,8 @@ static void what_is_above_its_floor_is_explained(void **state)
 static void short_lives_are_judged_by_a_persistent_variant(void **state)
 {
     (void)state;
-    says(run("show " STORES "chunked.db claims --beside " STORES "persistent.db"), 0, "F5  refuted");
-    says(run("show " STORES "chunked.db claims --beside " STORES "mamba2.db"), 0, "F5  depends");
+    says(run("show " STORES "chunked.db claims --compare " STORES "persistent.db"), 0, "F5  refuted");
+    says(run("show " STORES "chunked.db claims --compare " STORES "mamba2.db"), 0, "F5  depends");
 }
 
 /* Of a convolution that is one launch of several nobody knows the least FLOPs: no ratio to nothing. */
@@ -116,15 +116,15 @@ static void what_a_cpu_has_not_is_noted(void **state)
     snprintf(path, sizeof path, "%s", scratch("cpu.db"));
     says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 "
              "--length 8 "
-             "--steps 1 --warmup 1 --sets '' --blocks --deep ssd --out '%s'",
+             "--steps 1 --warmup 1 --metric-sets '' --blocks --source ssd --out '%s'",
              path),
          0, "wrote");
     says(run("show '%s' notes", path), 0, "blocks, missing: --blocks: a CPU runs no thread blocks");
-    says(run("show '%s' notes", path), 0, "mambascope profile --device cuda --deep KERNEL");
+    says(run("show '%s' notes", path), 0, "mambascope profile --device cuda --source KERNEL");
     says(run("show '%s' blocks", path), 0, "notes` says why");
     says(run("profile --model mamba2-130m --set width=16,layers=1,vocab=64,state=8,head_dim=8,chunk=8 --batch 1 "
              "--length 8 "
-             "--steps 1 --warmup 1 --sets '' --out '%s'",
+             "--steps 1 --warmup 1 --metric-sets '' --out '%s'",
              path),
          0, "wrote");
     says(run("show '%s' notes", path), 0, "(none)\n");
@@ -159,15 +159,16 @@ static void words_of_the_suite_can_be_typed(void **state)
     says(run("profile --blocks"), 2, "profile what?");
 }
 
-/* `--steps 3 -- python train.py` would watch all of it, and `--deep` nothing. */
+/* `--steps 3 -- python train.py` would watch all of it, and `--source` nothing. */
 static void a_program_takes_no_options_of_a_model(void **state)
 {
-    static const char *const options[] = { "--steps 3",           "--warmup 2",     "--blocks",     "--deep ssd_scan",
+    static const char *const options[] = { "--steps 3",           "--warmup 2",     "--blocks",     "--source ssd_scan",
                                            "--model mamba2-130m", "--op ssd=fused", "--device cuda" };
     (void)state;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        says(run("profile %s --out '%s' -- true", options[i], scratch("none.db")), 2, " with -- CMD\n");
-    says(run("profile --batch 4 --out '%s' -- true", scratch("none.db")), 2, "a size with -- CMD\n");
+        says(run("profile %s --out '%s' -- true", options[i], scratch("none.db")), 2,
+             " and -- CMD cannot be combined\n");
+    says(run("profile --batch 4 --out '%s' -- true", scratch("none.db")), 2, "a size and -- CMD cannot be combined\n");
 }
 
 static int prepare(void **state)
@@ -242,8 +243,8 @@ static void plans_are_held_to_their_counters(void **state)
     (void)state;
     says(run("verify " STORES "mamba2.db"), 0,
          "tensor FLOPs of our kernels: 6 agree exactly (2 as counted from the data), 0 at most, 0 differ;");
-    says(0, 0, "library products execute 1.000 to 1.026 times their least FLOPs\n");
-    says(0, 0, "the same between two sweeps of L2: 20 within 5 %, 0 that read again, 0 differ\n");
+    says(0, 0, "matrix products of libraries execute 1.000 to 1.026 times the least FLOPs\n");
+    says(0, 0, "the same with a cold L2: 20 within 5 %, 0 with rereads, 0 differ\n");
     changed("twice.db", "UPDATE counter SET value = 2 * value WHERE kernel = 6 AND metric LIKE 'sm__ops_path_tensor%'");
     says(run("verify '%s'", scratch("twice.db")), 0,
          "5 agree exactly (2 as counted from the data), 0 at most, 1 differ;");

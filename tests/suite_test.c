@@ -44,7 +44,7 @@ static void complete(const char *folder, const char *how)
 {
     char args[128];
     snprintf(args, sizeof args, "--tiny %s %s", how, only());
-    says(suite(folder, args, 0), 0, "the report: ");
+    says(suite(folder, args, 0), 0, "report: ");
 }
 
 /* ---- the same up to measured times ---- */
@@ -237,11 +237,11 @@ static void resumed_anywhere_it_ends_the_same(void **state)
 static void options_that_differ_are_refused(void **state)
 {
     (void)state;
-    says(suite("whole", "--resume --full", 0), 2, "was begun with scale tiny, not full");
-    says(suite("whole", "--resume --steps 7", 0), 2, "was begun with steps 3, not 7");
-    says(suite("whole", "--tiny --resume --threads 1", 0), 2, "was made with other options");
+    says(suite("whole", "--resume --full", 0), 2, "was started with scale tiny, not full");
+    says(suite("whole", "--resume --steps 7", 0), 2, "was started with steps 3, not 7");
+    says(suite("whole", "--tiny --resume --threads 1", 0), 2, "was recorded with other options");
     says(suite("whole", "--tiny --quick", 0), 2, "one of them");
-    says(suite("whole", "--only nobody", 0), 2, "--only nobody");
+    says(suite("whole", "--only nobody", 0), 2, "--only: there is no workload 'nobody'");
     put(in("whole", "suite.json"), "{\"scale\": \"ti");
     says(suite("whole", "--resume", 0), 1, "suite.json' is damaged");
     assert_int_equal(unlink(in("whole", "suite.json")), 0);
@@ -264,9 +264,9 @@ static void a_broken_store_costs_itself_alone(void **state)
     (void)state;
     put(in("whole", "mamba2.db"), "this is no store, but it is longer than nothing");
     says(suite("whole", "--tiny --resume --only mamba1", 0), 0, "mamba2.db.broken");
-    assert_non_null(strstr(output, "the report: "));
+    assert_non_null(strstr(output, "report: "));
     assert_int_equal(access(in("whole", "mamba2.db.broken"), F_OK), 0);
-    says(suite("elsewhere", "--tiny --resume --only mamba1", 0), 0, "the report: ");
+    says(suite("elsewhere", "--tiny --resume --only mamba1", 0), 0, "report: ");
     put(in("elsewhere", "bad.db"), "neither is this");
     char args[1200], line[2000];
     snprintf(args, sizeof args, "'%s' '%s' --out '%s'", in("whole", "mamba1.db"), in("elsewhere", "bad.db"),
@@ -285,9 +285,9 @@ static void a_full_disk_is_told_and_survived(void **state)
 {
     (void)state;
     says(suite("full", "--tiny --only mamba1", 64), 1, "cannot write");
-    assert_non_null(strstr(output, "no part of the suite could be made"));
+    assert_non_null(strstr(output, "every part of the suite failed"));
     assert_int_equal(scratch_entries("full"), 1); // the options: no half-made store
-    says(suite("full", "--tiny --resume --only mamba1", 0), 0, "the report: ");
+    says(suite("full", "--tiny --resume --only mamba1", 0), 0, "report: ");
     says(suite("../../proc/mambascope", "--tiny", 0), 1, "cannot make the directory");
 }
 

@@ -98,7 +98,7 @@ static void eval_reads_text_with_the_tokenizer_of_the_checkpoint(void **state)
          0, "tokenizer bpe-");
     same_bytes(scratch("m/step-000001/tokenizer.json"), NEOX);
     says(run("train " TINY " --data '%s/n/tokens' --tokenizer bytes --steps 1", 800, scratch_dir), 2,
-         "was made with another tokenizer");
+         "was encoded with another tokenizer");
 }
 
 /* tokenizer.json and a configuration with which AutoTokenizer reads it. */
@@ -177,7 +177,7 @@ static void text_that_was_read_is_let_go(void **state)
         text[n] = 0;
         const mba_status st = mba_text_data_open(&d, &(mba_text_data_options){ .data = text, .vocab = 257 });
         if (n < sizeof d.path) assert_ok(st); // no text: the loader says what it is
-        else assert_fails(st, MBA_E_ARG, "is too long\nfix: a shorter --data");
+        else assert_fails(st, MBA_E_ARG, "is too long\nfix: choose a shorter --data");
         mba_text_data_close(&d);
     }
 }

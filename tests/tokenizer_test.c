@@ -114,8 +114,8 @@ static void bytes_are_their_own_tokens(void **state)
     assert_ok(mba_tokenizer_decode(t, &text, (int32_t[]){ 65, 256, 0, 255 }, 4));
     assert_int_equal(text.n, 3);
     assert_memory_equal(text.data, "A\0\xff", 3);
-    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ 257 }, 1), MBA_E_ARG, "257 is no token of 'bytes'");
-    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ -1 }, 1), MBA_E_ARG, "-1 is no token");
+    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ 257 }, 1), MBA_E_ARG, "257 is not a token of 'bytes'");
+    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ -1 }, 1), MBA_E_ARG, "-1 is not a token");
     free(ids.id);
     free(text.data);
     mba_tokenizer_destroy(t);
@@ -297,7 +297,7 @@ static void what_we_do_not_do_is_refused_by_name(void **state)
         const char *words;
     } cases[] = {
         { "model.type", "\"Unigram\"", MBA_E_UNSUPPORTED, "the model Unigram" },
-        { "model.type", "\"WordPiece\"", MBA_E_UNSUPPORTED, "implemented is BPE" },
+        { "model.type", "\"WordPiece\"", MBA_E_UNSUPPORTED, "only BPE is implemented" },
         { "model.dropout", "0.1", MBA_E_UNSUPPORTED, "dropout" },
         { "model.ignore_merges", "3", MBA_E_FORMAT, "ignore_merges" },
         { "pre_tokenizer", SEQUENCE("\\\\p{L}+", "Isolated", "false", "false"), MBA_E_UNSUPPORTED, "it is \\p{L}+" },
@@ -369,7 +369,7 @@ static void unusual_vocabularies_are_read(void **state)
     assert_int_equal(ids.id[1], 900);
     assert_ok(mba_tokenizer_decode(t, &text, ids.id, ids.n));
     assert_int_equal(text.n, 7);
-    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ 899 }, 1), MBA_E_ARG, "899 is no token");
+    assert_fails(mba_tokenizer_decode(t, &text, &(int32_t){ 899 }, 1), MBA_E_ARG, "899 is not a token");
     free(json);
     free(ids.id);
     free(text.data);

@@ -22,13 +22,14 @@ static void no_step_left_tells_the_step_that_is_reached(void **state)
 static void what_would_not_be_kept_or_done_is_told(void **state)
 {
     (void)state;
-    says(run(TRAIN, scratch_dir), 0, "nothing is kept of this run: --out DIR");
-    says(run(TRAIN " --save-every 2", scratch_dir), 2, "--save-every without --out");
-    says(run(TRAIN " --valid-every 2", scratch_dir), 2, "nothing to validate with");
-    says(run(TRAIN " --valid-every 2 --validation 0.2", scratch_dir), 0, "step 2  loss");
-    says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2, "--lr-min 0.001 is above --lr 0.0001");
+    says(run(TRAIN, scratch_dir), 0, "this run stores nothing: --out DIR");
+    says(run(TRAIN " --save-every 2", scratch_dir), 2, "--save-every needs an output folder");
+    says(run(TRAIN " --valid-every 2", scratch_dir), 2, "--valid-every is set, but the data has no validation part");
+    says(run(TRAIN " --valid-every 2 --valid-fraction 0.2", scratch_dir), 0, "step 2  loss");
+    says(run(TRAIN " --lr 1e-4 --lr-min 1e-3", scratch_dir), 2,
+         "--lr-min (0.001) must not be larger than --lr (0.0001)");
     says(run(TRAIN " --lr 1e-6", scratch_dir), 0, "4 steps");
-    says(run(TRAIN " --cooldown 0.1", scratch_dir), 2, "--cooldown without --schedule wsd");
+    says(run(TRAIN " --cooldown 0.1", scratch_dir), 2, "--cooldown needs --schedule wsd");
     says(run(TRAIN " --schedule linear", scratch_dir), 2, "cosine, constant, wsd or wsd-sqrt");
     says(run(TRAIN " --schedule wsd --cooldown 0.5 --steps 100 --lr 1e-2", scratch_dir), 0,
          "lr 2.10e-04"); // 1/50 of 1e-2 - 1e-5
@@ -48,8 +49,8 @@ static void a_run_stands_for_its_newest_checkpoint(void **state)
     assert_int_equal(run("eval --checkpoint '%s/b/step-000002' " DATA " --json", scratch_dir, scratch_dir), 0);
     assert_true(number("loss") != loss);
     says(run("generate --checkpoint '%s/b' --prompt abc --tokens 3", scratch_dir), 0, "abc");
-    says(run("generate --checkpoint '%s' --prompt abc", scratch_dir), 1, "neither config.json nor a directory step-*");
-    says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run kept no averaged model");
+    says(run("generate --checkpoint '%s' --prompt abc", scratch_dir), 1, "neither config.json nor a step-* folder");
+    says(run("eval --checkpoint '%s/b' --ema " DATA, scratch_dir, scratch_dir), 2, "the run has no averaged weights");
 }
 
 static double of_row(int i, const char *key)
@@ -111,8 +112,8 @@ static void a_prompt_comes_from_standard_input(void **state)
     }
     free(first);
     says(run("generate --checkpoint '%s/p' --prompt abc --tokens 4 </dev/null", scratch_dir), 0, "abc");
-    says(run("generate --checkpoint '%s/p' --tokens 4 </dev/null", scratch_dir), 2, "an empty prompt");
-    says(run("generate --checkpoint '%s/p' --prompt - </dev/null", scratch_dir), 2, "an empty prompt");
+    says(run("generate --checkpoint '%s/p' --tokens 4 </dev/null", scratch_dir), 2, "the prompt is empty");
+    says(run("generate --checkpoint '%s/p' --prompt - </dev/null", scratch_dir), 2, "the prompt is empty");
     says(run("generate --checkpoint '%s/p' --prompt - <'%s'", scratch_dir, scratch_dir), 1, "cannot read the prompt");
     says(run("generate --checkpoint '%s/p' --prompt a --top-p 2", scratch_dir), 2,
          "--top-p must be a number from 1e-09 to 1, not 2");

@@ -100,8 +100,8 @@ static void damage_is_left_out_and_told(void **state)
     assert_true(t->half);
     assert_true(t->damaged == 3 && t->damaged_line == 2); // no JSON, a step twice, an empty line
     mba_training_free(t);
-    says(run("report '%s/hurt' --out '%s/hurt.html'", scratch_dir, scratch_dir), 0, "is not whole and is left out");
-    says(run("report '%s/hurt' --out -", scratch_dir), 0, "The last line of the log is not whole");
+    says(run("report '%s/hurt' --out '%s/hurt.html'", scratch_dir, scratch_dir), 0, "is incomplete and is left out");
+    says(run("report '%s/hurt' --out -", scratch_dir), 0, "The last line of the log is incomplete");
     // a whole last line without its end is a step
     put_in("whole", "log.jsonl", "{\"step\": 1, \"loss\": 2, \"tokens_per_s\": 1, \"tokens\": 1}");
     assert_ok(mba_training_read(&t, folder("whole")));
@@ -123,7 +123,7 @@ static void what_is_no_run_is_refused(void **state)
     says(run("report '%s/good' tests/data/stores/v1.db", scratch_dir), 2,
          "is a training run, 'tests/data/stores/v1.db' is not");
     says(run("report '%s/good' '%s/images'", scratch_dir, scratch_dir), 2, "trains on tokens");
-    says(run("report '%s/good' --study", scratch_dir), 2, "--study is of stores");
+    says(run("report '%s/good' --study", scratch_dir), 2, "--study is for stores");
     says(run("export '%s/good' --csv '%s/x'", scratch_dir, scratch_dir), 2, "is a folder, not a store");
 }
 
@@ -239,9 +239,10 @@ static void samples_are_kept_with_checkpoints(void **state)
     assert_non_null(strstr(html, "What the model writes, up to step 6"));
     assert_non_null(strstr(html, "SYNTHETIC data"));
     free(html);
-    says(run("train " SMALL " " DATA " --steps 6 --sample 'In the'", scratch_dir), 2, "--sample without --out");
+    says(run("train " SMALL " " DATA " --steps 6 --sample 'In the'", scratch_dir), 2,
+         "--sample needs an output folder");
     says(run("train " VISION " --batch 2 --steps 6 --sample 'In the' --out '%s/seen'", scratch_dir), 2,
-         "writes no text");
+         "--sample needs a text model");
 }
 
 static void a_resumed_run_says_its_samples_anew(void **state)
@@ -270,7 +271,7 @@ static void figures_of_runs_come_alone(void **state)
     says(run("report '%s/base' '%s/wide' --figure loss --view 'second half'", scratch_dir, scratch_dir), 0, "<svg ");
     assert_null(strstr(output, "var(--"));
     says(run("report '%s/base' --figure runs --csv", scratch_dir), 0, "best validation loss,1.05");
-    says(run("report '%s/base' --figure fig1 --csv", scratch_dir), 2, "no figure 'fig1' of training runs");
+    says(run("report '%s/base' --figure fig1 --csv", scratch_dir), 2, "training runs have no figure 'fig1'");
     says(run("report '%s/base' --figure runs", scratch_dir), 2, "is a table");
     says(run("report --list"), 0, "lr           Learning rate (training runs)");
 }
@@ -348,7 +349,7 @@ static void runs_are_exported_into_folders_of_their_own(void **state)
          "base (20 steps)"); // once more
     says(run("export '%s/base' --tensorboard '%s/boards/wide'", scratch_dir, scratch_dir), 2,
          "has events of another run");
-    says(run("export tests/data/stores/v1.db --tensorboard '%s/boards'", scratch_dir), 1, "is no training run");
+    says(run("export tests/data/stores/v1.db --tensorboard '%s/boards'", scratch_dir), 1, "is not a training run");
     says(run("export '%s/base' --tensorboard '%s/b' --json -", scratch_dir, scratch_dir), 2, "with another form");
 }
 

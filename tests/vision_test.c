@@ -313,7 +313,7 @@ static void what_the_published_keys_ask_for_is_done_or_refused(void **state)
     static const struct {
         const char *keys, *words;
     } wrong[] = {
-        { "\"heads\": [1, 1, 2, 4], \"window_size\": [8, 8, 3, 2]", "\"window_size\" and \"heads\" stand in one file" },
+        { "\"heads\": [1, 1, 2, 4], \"window_size\": [8, 8, 3, 2]", "\"window_size\" and \"heads\" are in one file" },
         { "\"window_size\": 7", "\"window_size\" is not a list of 4 numbers" },
         { "\"num_heads\": [2, 4, 8]", "\"num_heads\" is not a list of 4 numbers" },
         { "\"depths\": [1, 3, 8, 0]", "entry 3 of \"depths\"" },
@@ -409,10 +409,10 @@ static void numbers_beyond_sense_are_refused(void **state)
     for (int i = 0; i < 5; i++) assert_true(mba_vision_presets()[i].crop == crop[i]);
     mba_vision c = *mba_vision_presets();
     c.crop = 1e-9;
-    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "crop = 1e-09");
+    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "crop must be from 0.1 to 1, not 1e-09");
     c = *mba_vision_presets();
     c.layer_scale = -1;
-    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "layer_scale = -1");
+    assert_fails(mba_vision_complete(&c), MBA_E_ARG, "layer_scale must be 0 (none) or larger, not -1");
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parameter_totals_are_the_published_ones),

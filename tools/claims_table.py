@@ -16,18 +16,13 @@ PROGRAM = os.environ.get("MAMBASCOPE", "build/mambascope")
 
 
 def shown(path, tables, beside=""):
-    call = [PROGRAM, "show", path, *tables, "--json"] + (["--beside", beside] if beside else [])
+    call = [PROGRAM, "show", path, *tables, "--json"] + (["--compare", beside] if beside else [])
     return json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
 
 
 def step_facts(path):
-    """what -> value; an overhead bears the name of the line before it."""
-    facts, last = {}, ""
-    for r in shown(path, ["steps"])["steps"]:
-        what, value = r[list(r)[0]], r["value"]
-        facts["overhead: " + last if what == "overhead of that" else what] = value
-        last = what
-    return facts
+    """Rows of `show steps`: what -> value."""
+    return {r["what"]: r["value"] for r in shown(path, ["steps"])["steps"]}
 
 
 def number(x, form):
@@ -35,9 +30,9 @@ def number(x, form):
 
 
 def watching(names):
-    print("| workload | all of it | steps, timeline | counter sets (passes) | settled bytes, blocks | step, plain | "
-          "recorded as a whole | steps in a row | "
-          "every kernel recorded | less its records |\n" + "|---" * 10 + "|")
+    print("| workload | all of it | steps, timeline | counter sets (passes) | cold-L2 bytes, blocks | "
+          "step, without profiler | graph-traced | back to back | "
+          "kernel-traced | corrected for records |\n" + "|---" * 10 + "|")
     for name, path in names:
         f, rows = step_facts(path), shown(path, ["collection", "environment"])
         seconds = ["%.1f s" % r["number"] for r in rows["environment"] if r["key"] == "suite.seconds"]
@@ -46,11 +41,11 @@ def watching(names):
         print("| %s | %s | %.1f s | %d (%d): %.1f s | %.1f s | %.2f ms | **%s** | %s | **%s** | %s |" % (
             name, seconds[0] if seconds else "–", total("plain", "graph", "timeline"), len(sets),
             sum(r["passes"] for r in sets), total("counters"),
-            total("settled", "blocks"), f["not watched, median"],
-            number(f.get("overhead: the timeline's, recorded as a whole"), "%+.1f %%"),
-            number(f.get("not watched, one behind the other"), "%.2f ms"),
-            number(f.get("overhead: under the timeline, event by event"), "%+.1f %%"),
-            number(f.get("overhead: event by event, less its records (corrected)"), "%+.1f %%")))
+            total("settled", "blocks"), f["step time, without profiler"],
+            number(f.get("overhead of graph tracing"), "%+.1f %%"),
+            number(f.get("without profiler, back to back"), "%.2f ms"),
+            number(f.get("overhead of kernel tracing"), "%+.1f %%"),
+            number(f.get("overhead after the correction"), "%+.1f %%")))
 
 
 def claims(names):

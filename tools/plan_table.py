@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 PROGRAM = os.environ.get("MAMBASCOPE", "build/mambascope")
-WHY = {"agrees": "", "lags": "writes held back by L2, or those of the kernel before",
-       "kept": "reads that launches before have left in L2", "again": "operands that blocks read more than once",
+WHY = {"agrees": "", "late writes": "writes delayed by L2, or those of the previous kernel",
+       "L2 hits": "reads that previous launches left in L2", "rereads": "operands that blocks read more than once",
        "DIFFERS": "not known"}
 
 
@@ -64,10 +64,11 @@ def count_table(stores):
         of = [r for r in rows if r["bytes"] != "-"]
         if of:
             print("| %s | %d | " % (name, len(of)) + " | ".join(
-                str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "again"),
+                str(sum(r[k] == w for r in of)) for k, w in (("settled", "agrees"), ("settled", "rereads"),
                                                              ("settled", "DIFFERS"),
-                                                             ("bytes", "agrees"), ("bytes", "lags"), ("bytes", "kept"),
-                                                             ("bytes", "again"),
+                                                             ("bytes", "agrees"), ("bytes", "late writes"),
+                                                             ("bytes", "L2 hits"),
+                                                             ("bytes", "rereads"),
                                                              ("bytes", "DIFFERS"))) + " |")
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bench.c -- `mambascope bench ceilings | op | step | gemm | decode`: what the machine can do, and how near we come. */
+/* bench.c -- `mambascope bench ceilings | op | step | gemm | decode`: rates of the machine, and times of operators and
+ * steps against their floors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static mba_status bench_ceilings(const bench_options *o)
         { "exp", c.exp_ops / 1e9, "G/s",
           "our vector exp over an array in L1; ex2 of the GPU's "
           "special-function units" },
-        { "tensor", c.tensor_flops / 1e9, "GFLOP/s", "an 8192^3 product of random numbers by the GPU's library" },
+        { "tensor", c.tensor_flops / 1e9, "GFLOP/s",
+          "an 8192^3 matrix product of random numbers by the GPU's library" },
     };
     for (int i = 0; i < (c.tensor_flops > 0 ? 4 : 3); i++) {
         mba_table_text(t, "%s", rows[i].name);
@@ -70,7 +72,7 @@ static mba_status bench_ceilings(const bench_options *o)
 
 /* ---- above 100 % of floor ---- */
 
-static bool any_above; /* a row of this run is: a line under the table says why */
+static bool any_above; /* some row is: a line under the table says why */
 
 static double percent_of_floor(double floor_s, double s)
 {
@@ -81,9 +83,9 @@ static double percent_of_floor(double floor_s, double s)
 static void explain_above(const char *cached)
 {
     if (any_above)
-        printf("(above 100 %% of floor: %s; or reads and writes in another mix than the copy's, or a higher clock than "
-               "the large "
-               "product's, whose rates the floor is made of)\n",
+        printf("(above 100 %% of floor: %s; or its reads and writes mix better than those of the copy that sets the "
+               "memory ceiling; or "
+               "its clock is higher than that of the large product that sets the tensor ceiling)\n",
                cached);
 }
 
@@ -97,10 +99,10 @@ static void explain_above(const char *cached)
     }
 static const mba_column op_columns[] = { OP_COLUMNS, { 0 } };
 static const mba_column copy_columns[] = {
-    OP_COLUMNS, { "copy_ms", "copy of as many bytes, ms", "%.4f" }, { "percent_of_copy", "% of it", "%.1f" }, { 0 }
+    OP_COLUMNS, { "copy_ms", "copy of as many bytes, ms", "%.4f" }, { "percent_of_copy", "% of copy", "%.1f" }, { 0 }
 };
 
-/* With --copies only what moves bytes for longer than it computes, and beside it a copy of as many. */
+/* With --memory-copies, only memory-bound operators have a row, each with the time of a copy of as many bytes. */
 static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *d, const bench_options *bo,
                          const mba_node *n, const char *note, double s)
 {
@@ -122,7 +124,7 @@ static mba_status op_row(mba_table *t, const mba_ceilings *c, const mba_device *
     return MBA_OK;
 }
 
-/* Whether the operator keeps something for its gradient that it does not make otherwise. */
+/* Whether the operator saves outputs for its gradient that it does not compute otherwise. */
 static bool keeps(const mba_graph *g, const mba_op *op)
 {
     bool any = false;
@@ -131,7 +133,7 @@ static bool keeps(const mba_graph *g, const mba_op *op)
     return any;
 }
 
-/* Both directions; then once more forward alone if that leaves something out (*again). */
+/* Times both directions. *again: the forward pass alone does less, so that it is worth timing too. */
 static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_session_options *so, const mba_op *op,
                              const mba_case *size, const bench_options *bo, bool alone, bool *again)
 {
@@ -174,10 +176,10 @@ static void print_ceilings(const mba_ceilings *c, const mba_device *d)
            c->fma_flops / 1e9, c->exp_ops / 1e9);
     if (c->tensor_flops > 0) printf("tensor %.1f GFLOP/s, %s\n", c->tensor_flops / 1e9, d->name);
     else printf("%d threads, %s\n", mba_cpu_threads(), mba_cpu_isa_name());
-    explain_above("results still lay in a cache when the clock stopped");
+    explain_above("the cache still held results when the timer stopped");
 }
 
-/* The sizes to time of an operator that is named, or of any where none is. */
+/* The sizes to time of an operator that is named, or of every operator if none is. */
 static const mba_case *sizes_wanted(const mba_op *op, const mba_operands *words)
 {
     bool wanted = words->n == 1;
@@ -185,7 +187,7 @@ static const mba_case *sizes_wanted(const mba_op *op, const mba_operands *words)
     return wanted ? op->sizes : NULL;
 }
 
-/* Rows are printed as they come, so columns are as wide from the first as the last will need. */
+/* Rows are printed as they are measured, so columns get the width of the widest row before the first one. */
 static void widen_for(mba_table *t, const mba_operands *words)
 {
     enum { BWD = 4, ALONE = 7, MS = 10, RATE = 8 }; // "_bwd", ", alone", 123456.789, 123456.7
@@ -207,9 +209,9 @@ static mba_status bench_ops(const bench_options *o, const mba_operands *words)
         const mba_op *op;
         MBA_TRY(mba_op_named(&op, words->word[w]));
         if (!op->sizes || !op->sizes->note)
-            return mba_fail(MBA_E_ARG,
-                            "%s has no size worth timing by itself\nfix: mambascope bench step times it in a model",
-                            words->word[w]);
+            return mba_fail(
+                MBA_E_ARG, "%s has no size worth timing by itself\nfix: time it in a model, with mambascope bench step",
+                words->word[w]);
     }
     MBA_TRY(mba_table_create(&t, o->memory ? copy_columns : op_columns));
     widen_for(t, words);
@@ -333,7 +335,7 @@ static mba_status bench_step(const bench_options *o)
         step_row(t, &s, &r);
         if (form_of(o) == MBA_TABLE_TEXT) {
             st = mba_table_print(parts, stdout, MBA_TABLE_TEXT);
-            explain_above("a cache held operands that the floor counts from memory");
+            explain_above("the cache held operands that the floor counts as memory traffic");
             putchar('\n');
         }
         if (st == MBA_OK) st = mba_table_print(t, stdout, form_of(o));
@@ -407,7 +409,7 @@ static mba_status bench_gemm(const bench_options *o)
     so.adamw = mba_adamw_defaults();
     MBA_TRY(mba_model_options_apply(&o->model, &so));
     if (so.device == &mba_device_cpu)
-        return mba_fail(MBA_E_ARG, "bench gemm looks at the kernels of the GPU's library\nfix: --device cuda");
+        return mba_fail(MBA_E_ARG, "bench gemm times kernels of the GPU's library\nfix: add --device cuda");
     mba_status st = mba_table_create(&r.t, gemm_columns);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
@@ -419,8 +421,8 @@ static mba_status bench_gemm(const bench_options *o)
     end_product(&r);
     if (st == MBA_OK) st = mba_table_print(r.t, stdout, form_of(o));
     if (st == MBA_OK && form_of(o) == MBA_TABLE_TEXT)
-        printf("a step's products: %.2f ms as chosen, %.2f ms by the best of %d candidates each\n", 1e3 * r.chosen,
-               1e3 * r.best, CANDIDATES);
+        printf("matrix products of a step: %.2f ms as chosen, %.2f ms with the best of %d candidates each\n",
+               1e3 * r.chosen, 1e3 * r.best, CANDIDATES);
     mba_session_end(&s);
     mba_table_destroy(r.t);
     return st;
@@ -432,7 +434,7 @@ static const mba_column decode_columns[] = { { "recipe", "recipe", NULL },
                                              { "threads", "threads", "%.0f" },
                                              { "images", "images", "%.0f" },
                                              { "images_per_s_per_core", "images/s per core", "%.1f" },
-                                             { "images_per_cpu_s", "images/s of processor time", "%.1f" },
+                                             { "images_per_cpu_s", "images/s of CPU time", "%.1f" },
                                              { "images_per_s", "images/s", "%.1f" },
                                              { "file_kb", "file, kB", "%.1f" },
                                              { 0 } };
@@ -455,7 +457,7 @@ static mba_status decode_row(mba_table *t, const char *recipe, int threads, bool
     return MBA_OK;
 }
 
-/* Files as they come to a training step, by one core and by all of them. */
+/* Times the reading of image files as training reads them, by one core and by all of them. */
 static mba_status bench_decode(const bench_options *o)
 {
     mba_table          *t;
@@ -467,14 +469,14 @@ static mba_status bench_decode(const bench_options *o)
     for (int threads = 1; st == MBA_OK && threads <= all; threads = threads == 1 && all > 1 ? all : all + 1) {
         st = decode_row(t, "decode, crop, augment, normalise", threads, false, false, o->repeats);
         if (st == MBA_OK) st = decode_row(t, "decode, crop, normalise", threads, true, false, o->repeats);
-        if (st == MBA_OK) st = decode_row(t, "the same of PNG files", threads, true, true, o->repeats);
+        if (st == MBA_OK) st = decode_row(t, "the same for PNG files", threads, true, true, o->repeats);
     }
     if (st == MBA_OK) st = mba_table_print(t, stdout, form_of(o));
     mba_table_destroy(t);
     return st;
 }
 
-/* What would not be looked at is refused: operators have sizes of their own, and only `step` and `gemm` know a
+/* Refuses options that the benchmark would ignore: operators have sizes of their own, and only `step` and `gemm` use a
  * model. */
 static mba_status check_options(const bench_options *o, const char *what)
 {
@@ -490,11 +492,11 @@ static mba_status check_options(const bench_options *o, const char *what)
                        : !model && o->model.memory                             ? "--memory"
                        : !model && o->model.recompute                          ? "--recompute"
                        : !model && !op && o->model.variants                    ? "--op"
-                       : !op && o->memory                                      ? "--copies"
+                       : !op && o->memory                                      ? "--memory-copies"
                        : o->hold_ms && strcmp(what, "gemm")                    ? "--hold"
                                                                                : NULL;
     return with ? mba_fail(MBA_E_ARG, "bench %s does not use %s\nfix: %s", what, with,
-                           model || !op ? "leave it out" : "leave it out, or bench step --model NAME")
+                           model || !op ? "leave it out" : "leave it out, or use bench step --model NAME")
                 : MBA_OK;
 }
 
@@ -503,39 +505,43 @@ mba_status mba_command_bench(int argc, char **argv)
     bench_options    o = { .repeats = 5 };
     bool             help;
     const mba_option options[] = {
+        MBA_OPTION_GROUP("Measurement"),
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "number of runs, of which the fastest counts [5]", 1, 1000 },
-        MBA_MODEL_OPTIONS(&o.model),
-        { "--copies", MBA_OPT_FLAG, &o.memory, NULL,
+        { "--memory-copies", MBA_OPT_FLAG, &o.memory, NULL,
           "op: time only memory-bound operators, each beside a copy of as many bytes", 0, 0 },
+        MBA_OPTION_ALIAS("--copies", "--memory-copies"),
         { "--hold", MBA_OPT_INT, &o.hold_ms, "MS",
           "gemm: mean over this many milliseconds of back-to-back runs, as warm as in a step", 1, 10000 },
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
+        MBA_MODEL_OPTIONS(&o.model),
         { 0 },
     };
-    const mba_usage usage = { "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
-                              "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
-                              "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
-                              "          forward pass without what it saves for its gradient\n"
-                              "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
-                              "          and image convolutions alone, and says where the time goes\n"
-                              "gemm      times every matrix product of a step with each of the first eight\n"
-                              "          kernels that the GPU's library proposes\n"
-                              "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
-                              "\n"
-                              "The floor is the shortest time in which the machine could do the least work:\n"
-                              "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
-                              "units work in parallel, the largest of bytes / stream, tensor FLOPs / tensor,\n"
-                              "vector FLOPs / FMA and exponentials / exp. Rows are printed as they are measured.\n"
-                              "The stream rate is that of a copy of gigabytes; a copy of a few megabytes is\n"
-                              "slower because it starts and ends. --copies therefore also times a plain copy of\n"
-                              "as many bytes in the same process: `% of it` is its time over the operator's.",
-                              options,
-                              "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
-                              "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
-                              "mambascope bench step --model mambavision-t --batch 8\n"
-                              "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
-                              "mambascope bench decode\n" };
-    mba_operands    words = { 0 };
+    const mba_usage usage = {
+        "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
+        "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
+        "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
+        "          forward pass without what it saves for its gradient\n"
+        "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
+        "          and image convolutions alone, and says where the time goes\n"
+        "gemm      times every matrix product of a step with each of the first eight\n"
+        "          kernels that the GPU's library proposes\n"
+        "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
+        "\n"
+        "The floor is the shortest time in which the machine could do the least work:\n"
+        "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
+        "units work in parallel, the largest of bytes / stream, tensor FLOPs / tensor,\n"
+        "vector FLOPs / FMA and exponentials / exp. Rows are printed as they are measured.\n"
+        "The stream rate is that of a copy of gigabytes; a copy of a few megabytes is\n"
+        "slower because it starts and ends. --memory-copies therefore also times a plain copy of\n"
+        "as many bytes in the same process: `% of copy` is the time of the copy over the operator's.",
+        options,
+        "mambascope bench ceilings\nmambascope bench op ssd selective_scan\n"
+        "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
+        "mambascope bench step --model mambavision-t --batch 8\n"
+        "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
+        "mambascope bench decode\n"
+    };
+    mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n) MBA_TRY(check_options(&o, words.word[0]));

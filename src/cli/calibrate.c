@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* calibrate.c -- `mambascope calibrate`: a machine file of the GPU in this box, from microbenchmarks. */
+/* calibrate.c -- `mambascope calibrate`: measures this machine's GPU with microbenchmarks and writes a machine file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static mba_status put_line(mba_writer *w, const char *fmt, const char *key, doub
     return mba_writer_put(w, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-/* What could not be read is taken from the nearest machine that comes with the program. */
+/* The built-in machine that supplies the keys that could not be measured. */
 static const char *nearest(const mba_reading *r, int n)
 {
     for (int i = 0; i < n; i++)
@@ -34,10 +34,10 @@ static mba_status write_file(const char *path, const mba_reading *r, int n)
 {
     mba_writer *w = NULL;
     char        head[256];
-    const int   bytes =
-        snprintf(head, sizeof head,
-                 "# Made by `mambascope calibrate`, commit %s. Keys that are not here are those of %s.\ninclude = %s\n",
-                 MBA_COMMIT, nearest(r, n), nearest(r, n));
+    const int   bytes = snprintf(
+          head, sizeof head,
+          "# Made by `mambascope calibrate`, commit %s. Keys that are missing here are those of %s.\ninclude = %s\n",
+          MBA_COMMIT, nearest(r, n), nearest(r, n));
     MBA_TRY(mba_writer_create(&w, path));
     mba_status st = mba_writer_put(w, head, (size_t)bytes);
     for (int i = 0; i < n && st == MBA_OK; i++) {
@@ -66,10 +66,10 @@ static void print_readings(const mba_reading *r, int n)
 static void say_part(void *of, const char *part, int readings, const char *failed)
 {
     (void)of;
-    fprintf(stderr, "%s: %d readings%s%s\n", part, readings, failed ? "; not all of them: " : "", failed ? failed : "");
+    fprintf(stderr, "%s: %d readings%s%s\n", part, readings, failed ? "; incomplete: " : "", failed ? failed : "");
 }
 
-/* ---- machines imitated ---- */
+/* ---- emulated machines ---- */
 
 typedef struct lines {
     mba_writer *file;
@@ -82,7 +82,7 @@ static void say_imitated(void *of, const mba_emulation *w, double us, double imi
     char   line[128];
     fprintf(stderr, "%-8s %-6s x%-6.3g ", w->kernel, w->axis, w->factor);
     if (failed) fprintf(stderr, "not measured: %s\n", failed);
-    else fprintf(stderr, "%9.2f us, %9.2f us imitated: x%.3f\n", us, imitated_us, imitated_us / us);
+    else fprintf(stderr, "%9.2f us, %9.2f us emulated: x%.3f\n", us, imitated_us, imitated_us / us);
     const int n = snprintf(line, sizeof line, "%s\t%s\t%.6g\t%.3f\t%.3f\n", w->kernel, w->axis, w->factor, us,
                            imitated_us);
     if (failed) return;
@@ -92,13 +92,13 @@ static void say_imitated(void *of, const mba_emulation *w, double us, double imi
 
 static mba_status imitate(const char *path)
 {
-    static const char head[] = "# Made by `mambascope calibrate --imitate`, commit " MBA_COMMIT
-                               ": kernel, axis, factor, us here, us on the imitated machine (core/emulate.h).\n";
+    static const char head[] = "# Made by `mambascope calibrate --emulate`, commit " MBA_COMMIT
+                               ": kernel, axis, factor, us here, us on the emulated machine (core/emulate.h).\n";
     lines to = { 0 };
     MBA_TRY(mba_writer_create(&to.file, path));
     mba_status st = mba_writer_put(to.file, head, sizeof head - 1);
     if (st == MBA_OK) st = mba_emulate_cuda(say_imitated, &to);
-    if (to.n) { // measured before a failure: worth keeping
+    if (to.n) { // keep what was measured before a failure
         const mba_status written = mba_writer_commit(to.file);
         if (st == MBA_OK) st = written;
     }
@@ -106,7 +106,7 @@ static mba_status imitate(const char *path)
     return st;
 }
 
-/* Whoever has no GPU is told what to do instead; running on the CPU, which other commands advise, is no answer here. */
+/* Other commands advise to run on the CPU; here the alternative is a machine file that comes with the program. */
 static mba_status need_gpu(void)
 {
     const mba_device *gpu;
@@ -117,8 +117,8 @@ static mba_status need_gpu(void)
     if (told) snprintf(why, sizeof why, "%.*s", (int)strcspn(told + 5, "\n"), told + 5);
     return mba_fail(
         st,
-        "no GPU to measure\nwhy: %s\nfix: machines that come with the program: mambascope simulate --machine "
-        "h200; mambascope validate --counterfactual - for what was imitated on one",
+        "there is no GPU to measure\nwhy: %s\nfix: use a machine that comes with the program: mambascope simulate "
+        "--machine h200; for emulated machines, mambascope validate --counterfactual -",
         why);
 }
 
@@ -130,17 +130,18 @@ mba_status mba_command_calibrate(int argc, char **argv)
     int              n = 0;
     mba_gpu          check;
     const mba_option table[] = { { "--out", MBA_OPT_TEXT, &out, "FILE", "machine file to write [machine.ini]", 0, 0 },
-                                 { "--imitate", MBA_OPT_TEXT, &imitated, "FILE",
-                                   "imitate other machines on this GPU and write how much slower kernels get", 0, 0 },
+                                 { "--emulate", MBA_OPT_TEXT, &imitated, "FILE",
+                                   "emulate other machines on this GPU and write how much slower kernels get", 0, 0 },
+                                 MBA_OPTION_ALIAS("--imitate", "--emulate"),
                                  { 0 } };
-    const mba_usage  usage = { "calibrate", "[--out FILE] [--imitate FILE]",
+    const mba_usage  usage = { "calibrate", "[--out FILE] [--emulate FILE]",
                                "Measures this machine's GPU with microbenchmarks (rates of pipes, caches and DRAM,\n"
                                 "latencies, cost of starting blocks and kernels) and writes a machine file with\n"
                                 "spreads, for --machine of simulate, sweep and validate. It takes less than a\n"
                                 "minute; nothing else should run meanwhile.",
                                table,
                                "mambascope calibrate --out mine.ini\nmambascope validate --machine ./mine.ini\n"
-                                "mambascope calibrate --imitate there.tsv\n"
+                                "mambascope calibrate --emulate there.tsv\n"
                                 "mambascope validate --counterfactual there.tsv\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
@@ -152,5 +153,5 @@ mba_status mba_command_calibrate(int argc, char **argv)
     MBA_TRY(write_file(out, r, n));
     char path[4096];
     snprintf(path, sizeof path, "%s%s", strchr(out, '/') ? "" : "./", out);
-    return mba_gpu_load(&check, path); // what was written can be read, and is within limits
+    return mba_gpu_load(&check, path); // the file can be read and its numbers are within limits
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command.h -- what a command is; commands.def lists them, one file each.
+/* command.h -- the type of a command; commands.def lists them, one file each.
  *
- * A command prints data to stdout and talk to stderr, and returns a status: main() prints the story of a
- * failure and turns it into an exit code (0 fine, 1 failed, 2 misused; mba_exit_code where a command has set it). */
+ * A command prints data to stdout and messages to stderr, and returns a status. main() prints the error message and
+ * returns the exit code: 0 success, 1 failed, 2 wrong usage, or mba_exit_code if a command has set it. */
 #ifndef MBA_COMMAND_H
 #define MBA_COMMAND_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* data.c -- `mambascope data prepare | inspect`: text to token files, and what a dataset holds. */
+/* data.c -- `mambascope data prepare | inspect`: converts text to token files, and shows what a data set holds. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,34 +28,34 @@ static mba_status show(void *ctx, int64_t done, int64_t all, int64_t tokens)
 {
     char          note[64];
     mba_progress *p = ctx;
-    if (stopped) return mba_fail(MBA_E_IO, "interrupted; nothing was kept\nfix: the same command again");
+    if (stopped) return mba_fail(MBA_E_IO, "interrupted; nothing was stored\nfix: run the same command again");
     p->total = all;
     snprintf(note, sizeof note, "%.1f M tokens", (double)tokens / 1e6);
     mba_progress_show(p, done, note);
     return MBA_OK;
 }
 
-/* An option that would change nothing is a mistake of somebody who thinks it does. */
+/* Refuses an option that has no effect here. */
 static mba_status refuse(const char *option, bool given, const char *why)
 {
-    return given ? mba_fail(MBA_E_ARG, "%s changes nothing here\nwhy: %s\nfix: leave it out", option, why) : MBA_OK;
+    return given ? mba_fail(MBA_E_ARG, "%s has no effect here\nwhy: %s\nfix: leave it out", option, why) : MBA_OK;
 }
 
 static mba_status check_prepare(const data_options *o, bool files)
 {
-    const char *why = "it is for made-up text, and files are given";
+    const char *why = "it is for synthetic text, but files are given";
     if (!o->out)
-        return mba_fail(MBA_E_ARG, "prepare into which directory?\nfix: mambascope data prepare --out DIR "
+        return mba_fail(MBA_E_ARG, "data prepare needs an output folder\nfix: mambascope data prepare --out DIR "
                                    "[FILE..]");
     MBA_TRY(refuse("--synthetic", files && o->synthetic, why));
     MBA_TRY(refuse("--seed", files && o->seed != UNSAID, why));
-    MBA_TRY(refuse("--split-on", !files && o->split_on, "made-up text has its documents"));
-    return refuse("--field", !files && o->field, "made-up text has no JSON lines");
+    MBA_TRY(refuse("--split-on", !files && o->split_on, "synthetic text has documents of its own"));
+    return refuse("--field", !files && o->field, "synthetic text is not JSON lines");
 }
 
 static mba_status check_inspect(const data_options *o)
 {
-    const char *why = "inspect reads; prepare makes token files";
+    const char *why = "inspect only reads; prepare writes token files";
     MBA_TRY(refuse("--out", o->out, why));
     MBA_TRY(refuse("--tokenizer", o->tokenizer, why));
     MBA_TRY(refuse("--split-on", o->split_on, why));
@@ -95,14 +95,15 @@ static mba_status prepare(const data_options *o, const mba_operands *words)
                 words->n == 1 ? ", SYNTHETIC text" : "");
     if (st == MBA_OK && made.ends_in_text && !o->split_on)
         mba_say(stderr,
-                "note: %s stands in the text %lld time%s and is encoded as text; --split-on '%s' ends a document "
+                "note: %s occurs in the text %lld time%s and is encoded as text; use --split-on '%s' to end a document "
                 "there\n",
                 made.end, (long long)made.ends_in_text, made.ends_in_text == 1 ? "" : "s", made.end);
     mba_tokenizer_destroy(t);
     return st;
 }
 
-/* Several objects after each other are no JSON, and half of an array is none: it is printed when all are known. */
+/* With --json, several data sets are printed as one array when all of them are read: a partial array is not valid
+ * JSON. */
 static mba_status inspect(const char *const *path, int n, const data_options *o)
 {
     MBA_TRY(check_inspect(o));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* diff.c -- `mambascope diff A.db B.db`: two stores side by side; --gate fails where B is slower. */
+/* diff.c -- `mambascope diff A.db B.db`: compares two stores; --gate fails if B is slower. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "scope/doubts.h"
 
 enum { ROWS_OF_TEXT = 16 };
-static const double SAME_APART = 0.02; /* how far equal kernels may be apart, unsaid */
+static const double SAME_APART = 0.02; /* equal kernels may differ by this much without a note */
 
 static const mba_column columns[] = { { "what", "what", NULL },
                                       { "name", "name", NULL },
@@ -34,7 +34,8 @@ static mba_status gate_of(double *out, const char *text)
     *out = strtod(text, &end) / 100;
     if (*end == '%') end++;
     if (end == text || *end || !(*out >= 0 && *out <= 10))
-        return mba_fail(MBA_E_ARG, "--gate %s\nwhy: percent from 0 to 1000 belong there\nfix: --gate 3%%", text);
+        return mba_fail(MBA_E_ARG, "--gate must be a percentage from 0 to 1000, not %s\nfix: for example --gate 3%%",
+                        text);
     return MBA_OK;
 }
 
@@ -56,7 +57,7 @@ static void print_row(mba_table *t, const mba_diff_row *r, bool alike, bool full
     mba_table_number(t, 1e3 * r->b_s);
     mba_table_number(t, r->b_s / r->a_s);
     const double spread = r->a_spread_s > r->b_spread_s ? r->a_spread_s : r->b_spread_s;
-    mba_table_number(t, spread > 0 ? 1e3 * spread : NAN); // classes and kernels have none
+    mba_table_number(t, spread > 0 ? 1e3 * spread : NAN); // classes and kernels have no spread
     mba_table_number(t, isnan(r->a_s) || !(r->a_launches > 0) ? NAN : r->a_launches);
     mba_table_number(t, isnan(r->b_s) || !(r->b_launches > 0) ? NAN : r->b_launches);
     const bool apart = alike && mba_diff_same(r) && fabs(r->b_s / r->a_s - 1) > SAME_APART;
@@ -79,12 +80,13 @@ static mba_status print_rows(const mba_diff_row *row, int64_t n, bool alike, mba
             print_row(t, &row[i], alike, form != MBA_TABLE_TEXT);
     }
     const mba_status st = mba_table_print(t, stdout, form);
-    if (mba_table_rows(t) < (size_t)n) printf("(%zu of %lld rows: --csv has all)\n", mba_table_rows(t), (long long)n);
+    if (mba_table_rows(t) < (size_t)n)
+        printf("(%zu of %lld rows; --csv prints all)\n", mba_table_rows(t), (long long)n);
     mba_table_destroy(t);
     return st;
 }
 
-/* Times of two workloads or machines may be compared, but a reader must see that they are not alike. */
+/* Times of two workloads or machines may be compared, but the reader must know that they differ. */
 static void warn(mba_analysis *const *a)
 {
     static const char *const keys[] = { "run.workload", "run.device", "gpu.name", "cpu.name", "run.precision" };
@@ -111,7 +113,7 @@ static int by_ratio(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Kernels of one name with as many launches do the same work: what their times differ by, the middle one of them. */
+/* Kernels of one name with as many launches do the same work: the median ratio of their times. */
 static double same_kernels(const mba_diff_row *row, int64_t n, int64_t *count)
 {
     double *ratio = calloc((size_t)n + 1, sizeof *ratio), middle = NAN;
@@ -135,14 +137,13 @@ static void tell_doubts(mba_analysis *const *a, const mba_diff_row *row, int64_t
     }
     if (!isnan(x.mean) && !isnan(y.mean))
         mba_say(stderr,
-                "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of what the driver told while steps ran)\n",
+                "note: clock of B / A: %.3f (%.0f and %.0f MHz, means of the driver's readings while steps ran)\n",
                 y.mean / x.mean, x.mean, y.mean);
     if (same && same_work(a) && fabs(ratio - 1) > SAME_APART)
-        mba_say(
-            stderr,
-            "note: %lld kernels are the same in both, launched as often, and take %.3f times as long in B (the middle "
-            "one): that is the machine, not the code\n",
-            (long long)same, ratio);
+        mba_say(stderr,
+                "note: %lld kernels are the same in both and are launched as often, but take %.3f times as long in B "
+                "(median): the machine causes this, not the code\n",
+                (long long)same, ratio);
 }
 
 static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
@@ -155,15 +156,15 @@ static mba_status judged(const mba_diff_row *row, int64_t n, double gate)
         operators += both && row[i].what == MBA_DIFF_OPERATOR;
         if (row[i].slower && !slower++) first = row[i].name;
     }
-    if (!steps) // an interrupted run must not pass for a fast one
+    if (!steps) // an interrupted run must not pass as a fast one
         return mba_fail(MBA_E_FORMAT,
-                        "there is no step that both stores have measured\nwhy: a run was interrupted, "
-                        "or watched other things\nfix: `mambascope show FILE.db steps` tells; profile again");
-    if (!operators) fputs("note: no operator is in both stores: the gate saw the step alone\n", stderr);
+                        "no step is measured in both stores\nwhy: a run was interrupted, "
+                        "or measured other things\nfix: `mambascope show FILE.db steps` shows which; profile it again");
+    if (!operators) fputs("note: no operator is in both stores; --gate compared the step only\n", stderr);
     if (!slower) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it fast again, or accept "
-                    "it: store B becomes the new A",
+                    "%lld %s slower by more than %g %%\nwhy: the first is '%s'\nfix: make it faster, or accept "
+                    "it and use store B as the new A",
                     (long long)slower, slower == 1 ? "row is" : "rows are", 100 * gate, first);
 }
 
@@ -193,7 +194,7 @@ mba_status mba_command_diff(int argc, char **argv)
     double        gate = 0;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
-    if (words.n != 2) return mba_fail(MBA_E_ARG, "diff wants two stores\nfix: mambascope diff A.db B.db");
+    if (words.n != 2) return mba_fail(MBA_E_ARG, "diff needs two stores\nfix: mambascope diff A.db B.db");
     if (gate_text) MBA_TRY(gate_of(&gate, gate_text));
     mba_status st = open_both(s, a, &words);
     if (st == MBA_OK) st = mba_diff(&row, &n, a[0], a[1], gate_text ? gate : HUGE_VAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* doctor.c -- `mambascope doctor`: what was found on this machine, what is missing, how to get it. */
+/* doctor.c -- `mambascope doctor`: shows what this machine has, what is missing, and how to get it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void row(mba_table *t, const char *what, const char *found, const char *a
 
 /* ---- the GPU, its driver and what a profiler may see ---- */
 
-/* The first line of the story, and what comes after `why:`. */
+/* The first line of the error message, and the text after `why:`. */
 static const char *story(char *out, size_t room)
 {
     const char *why = strstr(mba_message(), "\nwhy: ");
@@ -44,13 +44,13 @@ static void driver_rows(mba_table *t)
     row(t, "driver", s.driver, "");
     mba_nvml_throttle_words(words, sizeof words, s.throttled);
     snprintf(text, sizeof text, "SM %d of %d MHz, memory %d of %d MHz%s%s", s.sm_mhz, s.sm_mhz_max, s.memory_mhz,
-             s.memory_mhz_max, *words ? ", held back: " : "", words);
+             s.memory_mhz_max, *words ? ", throttled: " : "", words);
     row(t, "clocks", text,
-        s.throttled ? "times will vary: wait until it is cool, or fix them: nvidia-smi -lgc MHZ" : "");
+        s.throttled ? "times will vary: wait until the GPU is cool, or lock the clocks: nvidia-smi -lgc MHZ" : "");
     snprintf(text, sizeof text, "%.0f of %.0f W, %d C, persistence %s", s.power_w, s.power_limit_w, s.temperature_c,
              s.persistence > 0 ? "on" : "off");
-    row(t, "power", text, s.persistence > 0 ? "" : "as root: nvidia-smi -pm 1 saves a second at every start");
-    row(t, "ECC", s.ecc < 0 ? "not there" : s.ecc ? "on" : "off", "");
+    row(t, "power", text, s.persistence > 0 ? "" : "run as root: nvidia-smi -pm 1; it saves a second at every start");
+    row(t, "ECC", s.ecc < 0 ? "none" : s.ecc ? "on" : "off", "");
 }
 
 static void counter_rows(mba_table *t)
@@ -63,12 +63,12 @@ static void counter_rows(mba_table *t)
         row(t, "CUPTI", text, "");
     } else {
         row(t, "CUPTI", story(text, sizeof text),
-            "without it `profile` has times of operators, but no kernels and no counters");
+            "without it `profile` measures times of operators, but no kernels and no counters");
     }
     row(t, "counters",
         allowed < 0 ? "no driver"
         : allowed   ? "permitted"
-                    : "for root only (RmProfilingAdminOnly: 1)",
+                    : "permitted for root only (RmProfilingAdminOnly: 1)",
         allowed ? ""
                 : "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
                   "/etc/modprobe.d/nvidia-counters.conf, then restart");
@@ -109,7 +109,7 @@ static void look(mba_table *t)
         getenv("CUDACXX") ? getenv("CUDACXX")
         : nvcc            ? "found"
                           : "not found",
-        nvcc ? "" : "it compiles the CUDA part: NVIDIA's cuda-toolkit, or CUDACXX=PATH");
+        nvcc ? "" : "needed to compile the CUDA part: install NVIDIA's cuda-toolkit, or set CUDACXX=PATH");
 }
 
 mba_status mba_command_doctor(int argc, char **argv)

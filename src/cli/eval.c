@@ -17,7 +17,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
-/* The mean probability of a token, turned over: what text is judged by. */
+/* exp(loss), the usual measure of text models; NaN for other tasks. */
 static double perplexity(const mba_evaluation *e) { return e->task == MBA_TASK_TEXT ? exp(e->loss) : NAN; }
 
 static json_t *json_of(const mba_evaluation *e)
@@ -34,8 +34,8 @@ static json_t *json_of(const mba_evaluation *e)
 static void print_text(const mba_evaluation *e)
 {
     if (!e->targets) {
-        puts(e->task == MBA_TASK_TEXT ? "no loss: sequences of one token predict nothing"
-                                      : "no loss: nothing is labelled");
+        puts(e->task == MBA_TASK_TEXT ? "no loss: a sequence of one token predicts nothing"
+                                      : "no loss: no item has a label");
         return;
     }
     printf("loss %.6f %s over %lld %s", e->loss, mba_task_loss_unit(e->task), (long long)e->targets,
@@ -55,7 +55,7 @@ typedef struct eval_cli {
 
 /* ---- several sets of data ---- */
 
-/* The mean over all targets. Scores of sets that were judged apart cannot be put together. */
+/* The mean loss over all targets. Scores of separate data sets cannot be combined. */
 static void put_together(eval_cli *c)
 {
     double sum = 0;
@@ -116,11 +116,33 @@ static mba_status print_json(const eval_cli *c)
     return st;
 }
 
+static mba_usage usage_of(const mba_option *options)
+{
+    return (mba_usage){
+        "eval",
+        "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
+        "[options]",
+        "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over "
+        "their\n"
+        "labels, with accuracy, average precision, F1 or mean absolute error. Several data sets are evaluated one by "
+        "one and\n"
+        "together.",
+        options,
+        "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
+        "mambascope eval --checkpoint run/step-000500 --data shards --valid-fraction 0.1\n"
+        "mambascope eval --checkpoint run/best --data wiki books code --csv\n"
+        "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
+        "g.safetensors\n"
+        "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n"
+    };
+}
+
 static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
 {
     mba_evaluate_options *o = &c->o;
 
     const mba_option options[] = {
+        MBA_OPTION_GROUP("Checkpoint and data"),
         { "--checkpoint", MBA_OPT_TEXT, &o->checkpoint, "DIR",
           "checkpoint folder, ours or Hugging Face; the folder of a run: its newest checkpoint", 0, 0 },
         { "--tokens", MBA_OPT_TEXT, &o->tokens, "T.npy",
@@ -131,13 +153,17 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
           "images: their classes, int32 or int64 of shape (number); negative = no label", 0, 0 },
         { "--graphs", MBA_OPT_TEXT, &o->graphs, "FILE", "graphs: evaluate a GRAPHPK1 file as one batch", 0, 0 },
         { "--data", MBA_OPT_TEXTS, &c->data, "PATH ..",
-          "evaluate the validation part of a data set, as train reads it; may be given several times: each and all", 0,
-          0 },
+          "evaluate the validation part of a data set, as train reads it; may be given several times: "
+          "each and all",
+          0, 0 },
         { "--tokenizer", MBA_OPT_TEXT, &o->tokenizer, "PATH",
           "text given as --data: tokenizer.json, or bytes [that of the checkpoint]", 0, 0 },
         { "--field", MBA_OPT_TEXT, &o->field, "NAME", "JSON lines given as --data: key of the text [text]", 0, 0 },
-        { "--validation", MBA_OPT_REAL, &o->validation, "PART",
+        { "--valid-fraction", MBA_OPT_REAL, &o->validation, "X",
           "evaluate the fraction that train holds out with the same option", 0, 0.9 },
+        MBA_OPTION_ALIAS("--validation", "--valid-fraction"),
+
+        MBA_OPTION_GROUP("Batch"),
         { "--batch", MBA_OPT_INT, &o->shape.batch, "B", "with --data: sequences or images per batch [8; 32]", 1,
           1 << 20 },
         { "--length", MBA_OPT_INT, &o->shape.length, "L", "with --data: tokens per sequence [256]", 1, 1 << 30 },
@@ -145,39 +171,30 @@ static mba_status parse(eval_cli *c, int argc, char **argv, bool *help)
           1 << 22 },
         { "--nodes", MBA_OPT_INT, &o->shape.nodes, "N", "with --data: maximum number of nodes per batch", 1, 1 << 30 },
         { "--edges", MBA_OPT_INT, &o->shape.edges, "E", "with --data: maximum number of edges per batch", 1, 1 << 30 },
-        { "--made", MBA_OPT_INT, &o->made, "N", "with --data: size of a synthetic graph data set [5 batches]", 20,
+        { "--synthetic", MBA_OPT_INT, &o->made, "N", "with --data: size of a synthetic graph data set [5 batches]", 20,
           1e9 },
+        MBA_OPTION_ALIAS("--made", "--synthetic"),
+
+        MBA_OPTION_GROUP("Mode"),
         { "--train-mode", MBA_OPT_FLAG, &o->train_mode, NULL,
           "use training mode: batch statistics, and with --seed drop path and dropout", 0, 0 },
         { "--seed", MBA_OPT_INT, &o->seed, "N", "seed of drop path, dropout and node orders", 0, 9e15 },
         { "--ema", MBA_OPT_FLAG, &o->averaged, NULL, "use the averaged weights of a run that was trained with --ema", 0,
           0 },
+
+        MBA_OPTION_GROUP("Output"),
         { "--logits", MBA_OPT_TEXT, &o->logits, "L.npy", "write the logits to this file, in fp32", 0, 0 },
         { "--grads", MBA_OPT_TEXT, &o->grads, "G.safetensors",
           "write the gradients of the loss to this file, one per stored tensor", 0, 0 },
-        MBA_RUN_OPTIONS(&c->model),
         { "--json", MBA_OPT_FLAG, &c->json, NULL,
           "print JSON: loss (null without targets), targets, parameters, scores", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &c->csv, NULL, "with --data: print CSV, a row for each", 0, 0 },
+
+        MBA_OPTION_GROUP("Machine"),
+        MBA_RUN_OPTIONS(&c->model),
         { 0 },
     };
-    const mba_usage usage = {
-        "eval",
-        "--checkpoint DIR --tokens T.npy | --images X.npy | --graphs FILE | --data PATH "
-        "[options]",
-        "Computes the mean loss: of text over the batch x (length - 1) predicted positions, of images and graphs over "
-        "their\n"
-        "labels, with accuracy, average precision, F1 or mean absolute error. Several sets of data are judged one by "
-        "one and\n"
-        "together.",
-        options,
-        "mambascope eval --checkpoint mamba2-130m --tokens t.npy\n"
-        "mambascope eval --checkpoint run/step-000500 --data shards --validation 0.1\n"
-        "mambascope eval --checkpoint run/best --data wiki books code --csv\n"
-        "mambascope eval --checkpoint run/step-000500 --images x.npy --labels y.npy --train-mode --grads "
-        "g.safetensors\n"
-        "mambascope eval --checkpoint run/step-000500 --tokens t.npy --logits l.npy --grads g.safetensors --json\n"
-    };
+    const mba_usage usage = usage_of(options);
     return mba_options_parse(&usage, argc, argv, &c->data, help);
 }
 
@@ -187,7 +204,7 @@ static bool same_file(const char *a, const char *b)
     return a && b && !stat(a, &s) && !stat(b, &t) && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
-/* What is read must not be written over, the weights least of all. */
+/* Refuses outputs that would overwrite an input, above all the weights. */
 static mba_status check_outputs(const mba_evaluate_options *o)
 {
     char weights[4096 + 32];
@@ -195,8 +212,7 @@ static mba_status check_outputs(const mba_evaluate_options *o)
     const char *const inputs[] = { weights, o->tokens, o->images, o->labels, o->graphs, o->data };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (same_file(o->logits, inputs[i]) || same_file(o->grads, inputs[i]))
-            return mba_fail(MBA_E_ARG,
-                            "the result would be written over '%s'\nwhy: that is read here\nfix: another name",
+            return mba_fail(MBA_E_ARG, "the result would be written over the input '%s'\nfix: choose another name",
                             inputs[i]);
     return MBA_OK;
 }
@@ -206,17 +222,18 @@ static mba_status check(const eval_cli *c)
     const mba_evaluate_options *o = &c->o;
     if (c->csv && !o->data)
         return mba_fail(MBA_E_ARG,
-                        "--csv without --data\nwhy: a given batch has one result\nfix: leave it out, or --json");
+                        "--csv needs --data\nwhy: a given batch has one result\nfix: leave it out, or use --json");
     if (!o->checkpoint || !o->tokens + !o->images + !o->graphs + !o->data != 3)
         return mba_fail(MBA_E_ARG, "eval needs --checkpoint, and one of --tokens, --images, --graphs and --data\nfix: "
                                    "mambascope eval --help");
     if (o->labels && !o->images)
-        return mba_fail(MBA_E_ARG, "--labels without --images\nwhy: other data has its own\nfix: leave --labels out");
+        return mba_fail(MBA_E_ARG,
+                        "--labels needs --images\nwhy: other data has labels of its own\nfix: leave --labels out");
     if (!o->data && (o->validation > 0 || o->made || memcmp(&o->shape, &(mba_batch_shape){ 0 }, sizeof o->shape)))
-        return mba_fail(MBA_E_ARG, "--validation, --made and sizes of batches go with --data\nwhy: a given batch is "
-                                   "taken as it is\nfix: leave them out, or --data");
+        return mba_fail(MBA_E_ARG, "--valid-fraction, --synthetic and batch sizes need --data\nwhy: a given batch is "
+                                   "evaluated as it is\nfix: leave them out, or use --data");
     if (o->logits && o->grads && (!strcmp(o->logits, o->grads) || same_file(o->logits, o->grads)))
-        return mba_fail(MBA_E_ARG, "--logits and --grads are one file, '%s'\nfix: two names", o->logits);
+        return mba_fail(MBA_E_ARG, "--logits and --grads name one file, '%s'\nfix: give them two names", o->logits);
     return MBA_OK;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c -- `mambascope export FILE.db`: a store as CSV files, as JSON, or as a trace for Perfetto and
- * chrome://tracing; `mambascope export RUN --tensorboard DIR`: the curves of a training run. */
+/* export.c -- `mambascope export FILE.db`: writes a store as CSV files, as JSON, or as a trace for Perfetto and
+ * chrome://tracing; `mambascope export RUN --tensorboard DIR` writes the curves of a training run. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ typedef struct written {
     mba_store_rows table;
 } written;
 
-/* A file is there whole or not at all, whatever interrupts it. */
+/* Writes a file as a whole or not at all. */
 static mba_status to_file(const written *what, const char *path)
 {
     mba_writer *w = NULL;
@@ -55,7 +55,7 @@ static mba_status to_file(const written *what, const char *path)
     mba_status st = !f          ? mba_fail(MBA_E_NOMEM, "no memory to write '%s'", path)
                     : what->all ? what->all(f, what->store)
                                 : mba_export_csv(f, what->store, what->table);
-    if (f) fclose(f); // the writer knows what went wrong, and says so
+    if (f) fclose(f); // the writer reports what went wrong
     if (st == MBA_OK) st = mba_writer_commit(w);
     mba_writer_destroy(w);
     return st;
@@ -86,7 +86,7 @@ static mba_status to_folder(mba_store *s, const char *folder)
     return MBA_OK;
 }
 
-/* The numbers of every figure of the report that has data; of several stores those that compare them, too. */
+/* Writes the numbers of every figure that has data; of several stores also the comparing ones. */
 static mba_status figures_to_folder(const mba_operands *stores, const char *folder, bool simulate)
 {
     char       path[4096];
@@ -118,7 +118,7 @@ static mba_status figures_to_folder(const mba_operands *stores, const char *fold
 
 /* ---- training runs ---- */
 
-/* One run into the folder itself, several into a folder each: that is how TensorBoard tells runs apart. */
+/* Writes one run into the folder itself, several into a folder each: TensorBoard tells runs apart by folder. */
 static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
 {
     char path[4096], own[4096];
@@ -128,9 +128,10 @@ static mba_status to_tensorboard(const mba_operands *runs, const char *folder)
         const int  n = snprintf(own, sizeof own, "%s%s%s", folder, runs->n > 1 ? "/" : "", runs->n > 1 ? t->label : "");
         mba_status st = n < (int)sizeof own
                             ? mba_tensorboard_write(path, sizeof path, t, own)
-                            : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
+                            : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --tensorboard",
+                                       folder);
         if (st == MBA_OK)
-            mba_say(stderr, "wrote %s (%lld steps%s); see it with: tensorboard --logdir %s\n", path, (long long)t->n,
+            mba_say(stderr, "wrote %s (%lld steps%s); open it with: tensorboard --logdir %s\n", path, (long long)t->n,
                     t->half || t->damaged ? ", without damaged lines" : "", folder);
         mba_training_free(t);
         MBA_TRY(st);
@@ -159,8 +160,7 @@ mba_status mba_command_export(int argc, char **argv)
         { "--tensorboard", MBA_OPT_TEXT, &tensorboard, "FOLDER",
           "training runs: write losses, scores, norm, rate and speed as TensorBoard events; takes several runs", 0, 0 },
         { "--check", MBA_OPT_FLAG, &check, NULL, "check the file for damage", 0, 0 },
-        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns and units as in docs/store.md; needs no file",
-          0, 0 },
+        { "--schema", MBA_OPT_FLAG, &schema, NULL, "print tables, columns, units and meanings; needs no file", 0, 0 },
         { 0 },
     };
     const mba_usage usage = {
@@ -181,30 +181,29 @@ mba_status mba_command_export(int argc, char **argv)
     if (schema) return print_schema();
     if (words.n < 1) return mba_fail(MBA_E_ARG, "export which store?\nfix: mambascope export FILE.db --csv FOLDER");
     if (tensorboard && (csv || json || trace || small || figures || check))
-        return mba_fail(
-            MBA_E_ARG,
-            "--tensorboard with another form\nwhy: it is of training runs, the others are of stores\nfix: one "
-            "of them");
+        return mba_fail(MBA_E_ARG, "--tensorboard cannot be combined with another form\nwhy: it exports training runs, "
+                                   "the others export stores\n"
+                                   "fix: leave one of them out");
     if (tensorboard) return to_tensorboard(&words, tensorboard);
     if (mba_is_folder(words.word[0]))
-        return mba_fail(
-            MBA_E_ARG,
-            "'%s' is a folder, not a store\nfix: of a training run --tensorboard FOLDER; its numbers as CSV: "
-            "mambascope report %s --figure loss --csv",
-            words.word[0], words.word[0]);
+        return mba_fail(MBA_E_ARG,
+                        "'%s' is a folder, not a store\nfix: for a training run use --tensorboard FOLDER, or for CSV: "
+                        "mambascope report %s --figure loss --csv",
+                        words.word[0], words.word[0]);
     if (words.n > 1 && (csv || json || trace || small || check))
-        return mba_fail(MBA_E_ARG, "export which of %d stores?\nfix: one; only --figures takes several", words.n);
+        return mba_fail(MBA_E_ARG, "export which of %d stores?\nfix: name one; only --figures takes several", words.n);
     if (!csv && !json && !trace && !small && !figures && !check)
         return mba_fail(MBA_E_ARG,
-                        "export as what?\nfix: --csv FOLDER, "
-                        "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db, or --check; of a training run "
+                        "export as what?\nfix: add --csv FOLDER, "
+                        "--json FILE, --trace FILE, --figures FOLDER, --store FILE.db or --check; for a training run "
                         "--tensorboard FOLDER");
     if (json && trace && !strcmp(json, "-") && !strcmp(trace, "-"))
-        return mba_fail(MBA_E_ARG, "--json and --trace on one stdout\nwhy: two objects after each other are no JSON\n"
-                                   "fix: a file for one of them");
+        return mba_fail(MBA_E_ARG,
+                        "--json and --trace cannot both go to stdout\nwhy: two objects in a row are not valid JSON\n"
+                        "fix: write one of them to a file");
     MBA_TRY(mba_store_open(&s, words.word[0]));
     mba_status st = check ? mba_store_check(s) : MBA_OK;
-    if (st == MBA_OK && check) mba_say(stderr, "%s is sound\n", words.word[0]);
+    if (st == MBA_OK && check) mba_say(stderr, "%s is undamaged\n", words.word[0]);
     if (st == MBA_OK && csv) st = to_folder(s, csv);
     if (st == MBA_OK && json) st = to_file_or_stdout(s, mba_export_json, json);
     if (st == MBA_OK && trace) st = to_file_or_stdout(s, mba_export_trace, trace);

@@ -32,13 +32,11 @@ const mba_feature *mba_features_libraries(void)
         { "libjpeg", "turbo " WORDS(LIBJPEG_TURBO_VERSION), "" },
 #else
         { "libjpeg", WORDS(JPEG_LIB_VERSION),
-          "libjpeg-turbo decodes several times as fast: libjpeg-dev of Debian or Ubuntu" },
+          "libjpeg-turbo decodes several times as fast: install libjpeg-dev of Debian or Ubuntu" },
 #endif
         { "libpng", NULL, "" },
-        { "zlib", "this program was built without it",
-          "it reads data that is gzip-compressed: zlib1g-dev, then build again" },
-        { "zstd", "this program was built without it",
-          "it reads texts that are zstd-compressed: libzstd-dev, then build again" },
+        { "zlib", "not in this build", "needed to read gzip-compressed data: install zlib1g-dev, then build again" },
+        { "zstd", "not in this build", "needed to read zstd-compressed text: install libzstd-dev, then build again" },
         { 0 },
     };
     all[0].found = openblas_get_config();

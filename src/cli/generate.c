@@ -16,7 +16,7 @@
 
 enum { PROMPT_MAX = 1 << 26 };
 
-/* The prompt stands in front of the first token, and nowhere if there is none. */
+/* Prints the prompt before the first token. If no token comes, it prints nothing. */
 typedef struct printer {
     mba_tokenizer *tokenizer;
     const char    *prompt;
@@ -35,8 +35,7 @@ static mba_status print_token(void *ctx, int32_t id)
     return MBA_OK;
 }
 
-/* All of standard input but the line break at its end, which is the shell's and not the text's. The caller frees
- * *out. */
+/* Reads standard input without its final line break, which comes from the shell. The caller frees *out. */
 static mba_status read_prompt(char **out, size_t *bytes)
 {
     size_t room = 0;
@@ -44,12 +43,12 @@ static mba_status read_prompt(char **out, size_t *bytes)
     *bytes = 0;
     do {
         char *more = *bytes < room ? *out : realloc(*out, room = room ? 2 * room : 4096);
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the prompt\nfix: a shorter one");
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for the prompt\nfix: shorten it");
         *out = more;
         *bytes += fread(*out + *bytes, 1, room - *bytes, stdin);
     } while (*bytes == room && room < PROMPT_MAX);
     if (ferror(stdin) || *bytes >= PROMPT_MAX)
-        return mba_fail(MBA_E_IO, "cannot read the prompt from standard input\nwhy: %s\nfix: --prompt TEXT",
+        return mba_fail(MBA_E_IO, "cannot read the prompt from standard input\nwhy: %s\nfix: use --prompt TEXT",
                         ferror(stdin) ? "reading failed" : "it is longer than 64 MB");
     if (*bytes && (*out)[*bytes - 1] == '\n') --*bytes;
     return MBA_OK;
@@ -62,7 +61,7 @@ static mba_status run(mba_tokenizer *t, const char *prompt, size_t bytes, int64_
     mba_status st = mba_tokenizer_encode(t, &ids, prompt, bytes);
     if (st == MBA_OK && ids.n == 0)
         st = mba_fail(MBA_E_ARG,
-                      "an empty prompt\nfix: --prompt with at least one character, or a text on standard input");
+                      "the prompt is empty\nfix: give --prompt at least one character, or a text on standard input");
     int32_t *all = st == MBA_OK ? calloc((size_t)(ids.n + n), sizeof *all) : NULL;
     if (st == MBA_OK && !all) st = mba_fail(MBA_E_NOMEM, "no memory for %lld tokens", (long long)(ids.n + n));
     if (st == MBA_OK) {
@@ -93,8 +92,9 @@ mba_status mba_command_generate(int argc, char **argv)
           "text to continue; - = read it from standard input [standard input if it is not a terminal]", 0, 0 },
         { "--tokens", MBA_OPT_INT, &n, "N", "number of tokens to generate [200]", 1, 1e7 },
         { "--temperature", MBA_OPT_REAL, &o.temperature, "X",
-          "sampling temperature; 0 = always the most likely token [0.8]", 0, 100 },
-        { "--top", MBA_OPT_INT, &o.top, "K", "sample from the K most likely tokens; 0 = from all [40]", 0, 1e7 },
+          "sampling temperature, 0 = always the most likely token [0.8]", 0, 100 },
+        { "--top-k", MBA_OPT_INT, &o.top, "K", "sample from the K most likely tokens, 0 = from all [40]", 0, 1e7 },
+        MBA_OPTION_ALIAS("--top", "--top-k"),
         { "--top-p", MBA_OPT_REAL, &o.top_p, "P",
           "sample from the smallest set of tokens whose probabilities sum to P [1 = from all]", 1e-9, 1 },
         { "--seed", MBA_OPT_INT, &seed, "N", "seed of the sampling [1]", 0, 9e15 },

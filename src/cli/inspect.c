@@ -28,14 +28,15 @@ static mba_status inspect_file(mba_report *r, const mba_map *m)
     mba_status    st;
     mba_data_kind kind;
     if (!m->bytes)
-        return mba_fail(MBA_E_FORMAT, "'%s' is empty\nwhy: it has no bytes\nfix: make it or copy it again", r->path);
+        return mba_fail(MBA_E_FORMAT, "'%s' is empty\nwhy: it has 0 bytes\nfix: write or copy it again", r->path);
     MBA_TRY(mba_refuse_foreign(r->path, m->data, m->bytes));
     if (mba__inspect_graph_file(&st, r, m) || mba__inspect_image_file(&st, r, m)) return st;
     MBA_TRY(mba_recognise_file(&kind, r->path));
     if (inspect_kind[kind]) return inspect_kind[kind](r, m);
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a dataset we read\nwhy: its bytes begin like no format we know, and %zu bytes "
-                    "are no whole number of 16-bit tokens\nfix: mambascope data --help names the formats",
+                    "'%s' is not a supported data set\nwhy: its first bytes match no known format, and %zu "
+                    "bytes are not a whole number of 16-bit tokens\nfix: mambascope data --help names the "
+                    "formats",
                     r->path, m->bytes);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inspect.h -- what a dataset holds: recognised by its content, counted, and shown as text or JSON.
+/* inspect.h -- shows what a data set holds: recognises it by content, counts, prints text or JSON.
  *
  *     MBA_TRY(mba_inspect("cifar-10-batches-bin", &(mba_inspect_options){ .json = false }));        // prints
  *
@@ -18,7 +18,7 @@
 
 typedef struct mba_inspect_options {
     bool        json;
-    const char *field; /* where the text of a JSON line stands; NULL: "text" */
+    const char *field; /* the key of the text in JSON lines; NULL: "text" */
     json_t     *into;  /* with json: an array that takes the object; NULL: it is printed */
 } mba_inspect_options;
 
@@ -37,7 +37,7 @@ typedef struct mba_report {
     int         pictures;
 } mba_report;
 
-/* Facts. Text need not be UTF-8: what is not is shown as ASCII. */
+/* Facts. Text that is not UTF-8 is shown as ASCII. */
 void mba__fact_int(json_t *to, const char *key, int64_t value);
 void mba__fact_text(json_t *to, const char *key, const char *text);
 /* The stable name of the format and a sentence for people. */
@@ -75,7 +75,7 @@ MBA_MUST mba_status mba__inspect_text(mba_report *r, const mba_map *m);
 MBA_MUST mba_status mba__inspect_edge_list(mba_report *r, const mba_map *m);
 MBA_MUST mba_status mba__inspect_tokens(mba_report *r, const mba_map *m);
 
-/* True and *st where the path is such a file or folder. */
+/* True if the path is such a file or folder; then *st is the result. */
 bool                mba__inspect_image_file(mba_status *st, mba_report *r, const mba_map *m);
 bool                mba__inspect_graph_file(mba_status *st, mba_report *r, const mba_map *m);
 bool                mba__inspect_graph_folder(mba_status *st, mba_report *r);

@@ -253,7 +253,7 @@ bool mba__inspect_made_graphs(mba_status *st, mba_report *r)
     mba_synthetic    kind;
     if (!mba_synthetic_parse(&kind, r->path)) return false;
     *st = mba_graph_synthetic(&s, kind, 1, MADE);
-    mba__fact_format(r, "synthetic-graphs", "the first 500 graphs of a made-up collection, SYNTHETIC");
+    mba__fact_format(r, "synthetic-graphs", "the first 500 graphs of a generated collection, SYNTHETIC");
     if (*st == MBA_OK) *st = tell_store(r, s, true);
     return true;
 }

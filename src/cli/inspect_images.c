@@ -136,7 +136,7 @@ static void tell_kind(mba_report *r, const mba_image_set *s)
         { "cifar100", "cifar-100", "CIFAR-100, binary version" },
         { "mnist", "mnist", "images and labels in IDX files (MNIST)" },
         { "shapes", "shapes", "ten classes of shapes, SYNTHETIC" },
-        { "synthetic", "synthetic", "made-up photographs, SYNTHETIC" },
+        { "synthetic", "synthetic", "generated photographs, SYNTHETIC" },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kinds[i].name, s->kind->name)) mba__fact_format(r, kinds[i].format, kinds[i].about);

@@ -82,8 +82,8 @@ static mba_status count_line(line_count *c, const char *line, size_t n, const ch
         const mba_words why = mba_quote(o ? "it is something else" : e.text);
         json_decref(o);
         return mba_fail(MBA_E_FORMAT,
-                        "line %" PRId64 " is no JSON object\nwhy: %s\n"
-                        "fix: correct or remove the line; JSON lines have one object a line",
+                        "line %" PRId64 " is not a JSON object\nwhy: %s\n"
+                        "fix: correct or remove the line; JSON lines have one object per line",
                         c->lines, why.text);
     }
     json_object_foreach(o, key, v)
@@ -126,7 +126,7 @@ mba_status mba__inspect_json(mba_report *r, const mba_map *m)
     MBA_TRY(mba_json_parse(&o, r->path, m->data, m->bytes, NULL));
     json_decref(o);
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "'%s' is JSON, but no dataset\nwhy: it is neither JSON lines nor a tokenizer.json\n"
-                    "fix: name the data itself",
+                    "'%s' is JSON, but not a data set\nwhy: it is neither JSON lines nor a tokenizer.json\nfix: "
+                    "give the data itself",
                     r->path);
 }

@@ -10,8 +10,8 @@
 
 #include "core/file.h"
 
-/* `timeout` signals a command and then its process group, a suite its part of which the terminal told already: signals
- * that follow each other so closely are one. */
+/* Signals this close together count as one: `timeout` signals a command and then its process group, and a suite signals
+ * a part that the terminal has signalled already. */
 enum { ONE_SIGNAL_MS = 1000 };
 
 static void (*volatile told)(int number);
@@ -40,7 +40,7 @@ static bool is_another(void)
 
 static void on_signal(int number)
 {
-    static const char text[] = "\ninterrupted: ending as soon as what was done is kept; a second signal ends at once\n";
+    static const char text[] = "\ninterrupted: saving, then ending; a second signal ends at once\n";
     const int         error = errno;
     if (was_told && is_another()) mba_end_by_signal(number);
     if (was_told) return;
@@ -64,17 +64,17 @@ void mba_interrupts(void (*handler)(int number))
     if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(SIGHUP, &act, NULL);
 }
 
-/* ---- files that are cut short ---- */
+/* ---- truncated files ---- */
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
     static const char why[] =
-        "' was cut short while it was read\n  why:   another program wrote over it\n"
-        "  fix:   leave data alone while a run reads it; train --resume goes on from the last checkpoint\n";
+        "' was truncated while it was read\n  why:   another program wrote to it\n"
+        "  fix:   do not change data while a run reads it; train --resume continues from the last checkpoint\n";
     const char *path = mba_mapped_path(info->si_addr);
     size_t      n = 0;
     (void)context;
-    if (!path) { // no file of ours: a bug, which the default action shows
+    if (!path) { // not one of our files: a bug, which the default action shows
         signal(number, SIG_DFL);
         return;
     }

@@ -12,7 +12,7 @@ static unsigned mark_of(const mba_option *o)
 {
     const unsigned mark = o->kind & MBA_RUN_MARKS;
     mba_assert((o->kind & MBA_OPT_KINDS) != MBA_OPT_TEXTS);
-    mba_assert(mark); // every option of a run says what becomes of it
+    mba_assert(mark); // every option of a run has a mark
     return mark;
 }
 
@@ -43,7 +43,7 @@ static mba_status take(const mba_option *o, const json_t *v)
             ? !json_is_string(v)
             : (whole && !json_is_integer(v)) || !json_is_number(v) || !mba_option_takes(o, json_number_value(v)))
         return mba_fail(MBA_E_FORMAT,
-                        "the run's options have a damaged value of %s\nfix: --resume with another checkpoint of "
+                        "the run's options have a damaged value of %s\nfix: resume from another checkpoint of "
                         "the run",
                         o->name);
     if (kind == MBA_OPT_FLAG) *(bool *)o->to = json_is_true(v);
@@ -56,16 +56,17 @@ static mba_status take(const mba_option *o, const json_t *v)
 mba_status mba_kept_options_write(json_t **out, const mba_option *table, const json_t *before)
 {
     *out = json_object();
-    for (const mba_option *o = table; o->name; o++) {
+    for (const mba_option *o = mba_option_from(table); o; o = mba_option_from(o + 1)) {
         if (mark_of(o) == MBA_RUN_APART) continue;
         json_t *v = value_of(o), *was = json_object_get(before, o->name);
         if (mark_of(o) == MBA_RUN_NOTED && json_is_null(v) && was) v = json_incref(was);
         if (v && !json_object_set_new(*out, o->name, v)) continue;
         json_decref(*out);
         *out = NULL;
-        return mba_fail(MBA_E_ARG,
-                        "%s cannot be kept with the run\nwhy: it is not UTF-8, or memory ran out\nfix: another name",
-                        o->name);
+        return mba_fail(
+            MBA_E_ARG,
+            "%s cannot be stored with the run\nwhy: it is not UTF-8, or memory ran out\nfix: use a name in UTF-8",
+            o->name);
     }
     return MBA_OK;
 }
@@ -84,9 +85,9 @@ static mba_status refused(const mba_option *o, const json_t *now, const json_t *
 {
     return mba_fail(
         MBA_E_ARG,
-        "%s is %s, and the run was begun with %s\nwhy: with another %s it would not be the same run\n"
-        "fix: leave %s out to go on with the run's own; or --init instead of --resume begins a new run with its "
-        "weights",
+        "%s is %s, but the run was started with %s\nwhy: with another %s it would not be the same run\n"
+        "fix: leave %s out to continue with the run's own value, or use --init instead of --resume to start a new "
+        "run from its weights",
         o->name, words_of(now).text, words_of(then).text, o->name, o->name);
 }
 
@@ -106,22 +107,29 @@ static mba_status compare(const mba_option *o, const json_t *then, json_t *chang
     return st;
 }
 
-/* What a newer program has kept would be ignored in silence. */
+/* Refuses options of a newer program, which would be ignored in silence. */
 static mba_status check_names(const mba_option *table, const json_t *kept)
 {
     const char   *name;
     const json_t *value;
     json_object_foreach((json_t *)kept, name, value)
     {
-        const mba_option *o = table;
-        while (o->name && strcmp(o->name, name)) o++;
-        if (!o->name)
+        if (!mba_option_find(table, name, strlen(name)))
             return mba_fail(MBA_E_UNSUPPORTED,
                             "the run has an option %s, which this program does not know\nwhy: a newer version "
-                            "began it\nfix: go on with that version",
+                            "started the run\nfix: resume it with that version",
                             name);
     }
     return MBA_OK;
+}
+
+/* The value of an option in a run's options, under its name or an alias; NULL: there is none. */
+static const json_t *kept_value(const mba_option *table, const mba_option *o, const json_t *kept)
+{
+    const char   *name;
+    const json_t *value, *found = NULL;
+    json_object_foreach((json_t *)kept, name, value) if (mba_option_find(table, name, strlen(name)) == o) found = value;
+    return found;
 }
 
 mba_status mba_kept_options_resume(const mba_usage *u, int argc, char **argv, const json_t *last,
@@ -129,9 +137,9 @@ mba_status mba_kept_options_resume(const mba_usage *u, int argc, char **argv, co
 {
     MBA_TRY(check_names(u->options, last));
     MBA_TRY(check_names(u->options, checkpoint));
-    for (const mba_option *o = u->options; o->name; o++) {
+    for (const mba_option *o = mba_option_from(u->options); o; o = mba_option_from(o + 1)) {
         const unsigned mark = mark_of(o);
-        const json_t  *v = json_object_get(last, o->name), *then = json_object_get(checkpoint, o->name);
+        const json_t  *v = kept_value(u->options, o, last), *then = kept_value(u->options, o, checkpoint);
         if (mark != MBA_RUN_FIXED && mark != MBA_RUN_CHANGES) continue;
         if (v && !mba_option_given(u, o, argc, argv)) MBA_TRY(take(o, v));
         if (then) MBA_TRY(compare(o, then, changes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* list.c -- `mambascope list models | ops | fields`: what this build knows. */
+/* list.c -- `mambascope list models | ops | fields | machines`: what this build knows. */
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "core/op.h"
 #include "core/print.h"
 #include "models/model.h"
+#include "sim/machine.h"
 #include "train/session.h"
 
 /* Parameters do not depend on the shape of a batch, so the smallest one is planned. */
@@ -127,6 +128,34 @@ static mba_status list_fields(mba_table_form form)
     return st;
 }
 
+static mba_status machine_row(mba_table *t, const char *name)
+{
+    mba_gpu m;
+    MBA_TRY(mba_gpu_load(&m, name));
+    mba_table_text(t, "%s", name);
+    mba_table_number(t, m.v[MBA_GPU_sm]);
+    mba_table_number(t, m.v[MBA_GPU_clk]);
+    mba_table_number(t, m.v[MBA_GPU_hbm]);
+    mba_table_number(t, m.v[MBA_GPU_memory]);
+    return MBA_OK;
+}
+
+static mba_status list_machines(mba_table_form form)
+{
+    mba_table *t;
+    mba_status st = MBA_OK;
+    MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "machine", "machine", NULL },
+                                                       { "sm", "SMs", "%.0f" },
+                                                       { "clock_ghz", "clock, GHz", "%.3g" },
+                                                       { "dram_gb_s", "DRAM, GB/s", "%.0f" },
+                                                       { "memory_gb", "memory, GB", "%.4g" },
+                                                       { 0 } }));
+    for (int i = 0; st == MBA_OK && mba_gpu_name(i); i++) st = machine_row(t, mba_gpu_name(i));
+    if (st == MBA_OK) st = mba_table_print(t, stdout, form);
+    mba_table_destroy(t);
+    return st;
+}
+
 mba_status mba_command_list(int argc, char **argv)
 {
     bool             json = false, csv = false, help;
@@ -134,16 +163,20 @@ mba_status mba_command_list(int argc, char **argv)
         MBA_TABLE_OPTIONS(&json, &csv),
         { 0 },
     };
-    const mba_usage usage = { "list", "models | ops | fields [options]",
-                              "Lists the models that can be trained, the operators they are made of, or the fields\n"
-                              "of a model that --set changes.",
-                              options, "mambascope list models\nmambascope list ops --json\nmambascope list fields\n" };
-    mba_operands    words = { 0 };
+    const mba_usage usage = {
+        "list", "models | ops | fields | machines [options]",
+        "Lists the models that can be trained, the operators they are made of, the fields of\n"
+        "a model that --set changes, or the GPUs that can be simulated.",
+        options,
+        "mambascope list models\nmambascope list ops --json\nmambascope list fields\nmambascope list machines\n"
+    };
+    mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     const mba_table_form form = mba_table_form_of(json, csv);
     if (words.n == 1 && !strcmp(words.word[0], "models")) return list_models(form);
     if (words.n == 1 && !strcmp(words.word[0], "ops")) return list_ops(form);
     if (words.n == 1 && !strcmp(words.word[0], "fields")) return list_fields(form);
-    return mba_fail(MBA_E_ARG, "list what?\nfix: mambascope list models, ops or fields");
+    if (words.n == 1 && !strcmp(words.word[0], "machines")) return list_machines(form);
+    return mba_fail(MBA_E_ARG, "list what?\nfix: mambascope list models, ops, fields or machines");
 }

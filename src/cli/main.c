@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main.c -- the program: finds the command, runs it, tells what went wrong. */
+/* main.c -- the program: finds the command, runs it, reports errors. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,17 +33,16 @@ const mba_command mba_commands[] = {
 
 static void print_usage(FILE *f)
 {
-    fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains Mamba-based models and shows what the hardware does "
-          "meanwhile\n\n"
+    fputs("mambascope " MBA_VERSION " (" MBA_COMMIT "): trains, profiles and simulates Mamba models\n\n"
           "usage: mambascope COMMAND [options]; every command has --help\n\n",
           f);
     for (const mba_command *c = mba_commands; c->name; c++) fprintf(f, "  %-10s %s\n", c->name, c->about);
-    fputs("\nexamples:\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 "
+    fputs("\nExamples\n  mambascope list models\n  mambascope train --model mamba2-130m --batch 1 --length 1024 "
           "--dry-run\n",
           f);
 }
 
-/* "what\nwhy: ..\nfix: .." as an indented block; colours only on a terminal. */
+/* Prints "what\nwhy: ..\nfix: .." as an indented block, with colours on a terminal only. */
 static void print_story(const char *story)
 {
     const bool  colour = mba_colours_on(STDERR_FILENO);
@@ -56,7 +55,7 @@ static void print_story(const char *story)
     }
 }
 
-/* train, suite and data prepare have more to do when they are interrupted, and handlers of their own. */
+/* train, suite and data prepare install handlers of their own, to save their work. */
 static void mind_signals(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
@@ -64,11 +63,11 @@ static void mind_signals(void)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) sigaction(ends[i], &act, NULL);
     mba_mind_cut_files();
-    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error to tell, not a death
+    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error that we report
 }
 
-/* A file that is opened where stdout or stderr was closed (2>&-) would get what is printed: the log of a run had the
- * talk among its lines. What is opened here takes the place and cannot be written to. */
+/* Opens /dev/null for reading in place of a closed stdin, stdout or stderr (2>&-). Otherwise the next file that is
+ * opened, such as the log of a run, would take the descriptor and receive what is printed. */
 static void keep_descriptors(void)
 {
     int fd;
@@ -86,14 +85,14 @@ static void note_renamed(void)
     if (mba_run_options_renamed()) mba_say(stderr, "note: %s\n", mba_run_options_renamed());
 }
 
-/* Tells how it went; the exit code. */
+/* Reports an error, if any; returns the exit code. */
 static int finish(mba_status st)
 {
     if (st == MBA_OK && (fflush(stdout) || ferror(stdout)))
-        st = mba_fail(MBA_E_IO, "cannot write the output\nfix: is the disk full, or the pipe closed?");
+        st = mba_fail(MBA_E_IO, "cannot write the output\nwhy: the disk is full, or the pipe is closed");
     note_renamed();
     if (st == MBA_OK && mba_say_lost())
-        st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line of it is missing");
+        st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line is missing from it");
     if (st == MBA_OK) return mba_exit_code;
     print_story(mba_message());
     return mba_exit_code ? mba_exit_code : st == MBA_E_ARG ? 2 : 1;
@@ -103,7 +102,7 @@ static mba_status no_command(const char *name)
 {
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (const mba_command *c = mba_commands; c->name; c++) mba_nearest_try(&near, c->name, c->about);
-    return mba_fail(MBA_E_ARG, "no command '%s'\nfix: %smambascope --help lists them", name,
+    return mba_fail(MBA_E_ARG, "there is no command '%s'\nfix: %smambascope --help lists them", name,
                     mba_did_you_mean(&near).text);
 }
 

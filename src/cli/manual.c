@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* manual.c -- `mambascope manual`: the man page, from the same tables that parse options and print --help; and
- * completion for shells, which ask the program itself (`COMMAND --list-options`), so that neither can fall behind. */
+/* manual.c -- `mambascope manual`: prints the man page, from the same tables that parse options and print --help, and
+ * completion for shells. Completion asks the program itself (`COMMAND --list-options`), so that it knows every
+ * option. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,28 +11,29 @@
 
 static const char head[] =
     ".TH MAMBASCOPE 1 \"\" \"mambascope " MBA_VERSION "\" \"User Commands\"\n"
-    ".SH NAME\nmambascope \\- trains Mamba\\-based models and shows what the hardware does meanwhile\n"
+    ".SH NAME\nmambascope \\- trains, profiles and simulates Mamba models\n"
     ".SH SYNOPSIS\n.B mambascope\n.I COMMAND\n[options]\n"
     ".SH DESCRIPTION\n"
     "One program that trains Mamba\\-1, Mamba\\-2, hybrid, MambaVision and Graph\\-Mamba models on the CPU and on "
     "NVIDIA GPUs,\n"
-    "records what the hardware does while they train in one file per run, makes a page of such files, and predicts "
+    "records what the hardware does in one file per run, makes a page from such files, and predicts training "
     "steps\n"
-    "on GPUs that are not there. Data goes to standard output, talk to standard error.\n"
+    "on GPUs that need not be there. Data goes to standard output, messages to standard error.\n"
     ".SH COMMANDS\n";
 
 static const char tail[] =
     ".SH FILES\n"
     ".TP\n.I results/suite\n"
-    "where `suite` leaves its stores, report.html and summary.json unless \\-\\-out names another folder\n"
+    "where `suite` writes its stores, report.html and summary.json unless \\-\\-out names another folder\n"
     ".SH ENVIRONMENT\n"
-    ".TP\n.B OMP_NUM_THREADS\nthreads, where \\-\\-threads does not say\n"
-    ".TP\n.B MBA_ISA\nbase, avx2, avx512: a smaller instruction set than the machine has\n"
-    ".TP\n.B MBA_GEMM\npacked, openblas: whose matrix products the CPU runs\n"
+    ".TP\n.B OMP_NUM_THREADS\nnumber of threads if \\-\\-threads is not given\n"
+    ".TP\n.B MBA_ISA\nbase, avx2 or avx512: use a smaller instruction set than the machine has\n"
+    ".TP\n.B MBA_GEMM\npacked or openblas: which matrix products the CPU runs\n"
     ".TP\n.B MAMBASCOPE_KERNELS\nwhere the PyTorch binding finds libmambascope_kernels.so, if not beside it or in "
     "build/\n"
-    ".TP\n.B MBA_CHROMIUM\nthe browser that the tests of the report use\n"
-    ".SH EXIT STATUS\n0: fine; 1: something failed; 2: misused. Errors say what, why, and what to do.\n"
+    ".TP\n.B MBA_CHROMIUM\nbrowser for the tests of the report\n"
+    ".SH EXIT STATUS\n0: success; 1: something failed; 2: wrong usage. Errors say what happened, why, and how to fix "
+    "it.\n"
     ".SH SEE ALSO\n"
     "docs/ of the source tree: commands.md, report.md, store.md, metrics.md and a guide for each reader.\n";
 
@@ -48,7 +50,8 @@ static const char bash[] =
     "\"$word\")); return ;;\n"
     "    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- \"$word\")); return ;;\n"
     "    --precision) COMPREPLY=($(compgen -W 'fp32 bf16' -- \"$word\")); return ;;\n"
-    "    --machine) COMPREPLY=($(compgen -W 'a100 b200 h100 h200 mi300x v100' -f -- \"$word\")); return ;;\n"
+    "    --machine) COMPREPLY=($(compgen -W \"$(\"$program\" list machines --csv 2>/dev/null | cut -d, -f1)\" -f -- "
+    "\"$word\")); return ;;\n"
     "    --figure) COMPREPLY=($(compgen -W \"$(\"$program\" report --list 2>/dev/null | cut -d' ' -f1)\" -- "
     "\"$word\")); return ;;\n"
     "  esac\n"

@@ -20,20 +20,19 @@ MBA_MUST mba_status mba_measure_run(double *best_s, mba_program *p, unsigned pas
  * matrix product of patches, whatever form the step uses. */
 MBA_MUST mba_status mba_measure_gemms(double *best_s, const mba_session *s, const mba_step *step, int repeats);
 
-/* Every node of the passes by itself; best_s has one entry per node and starts at 0. The caches are swept
- * between runs when `cold`. */
+/* Times every node of the passes separately; best_s has one entry per node and starts at 0. `cold`: the caches are
+ * flushed between runs. */
 MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned passes, const mba_step *step,
                                       int repeats, bool cold);
 
-/* A plain copy that moves `bytes`, half of them read and half written, timed as a node by itself is: caches swept
- * before each run, the best of `repeats` of every way there is to copy. No operator that must move so many bytes has
- * less to do, so this is what launch, ramp and tail leave of the copy rate of large arrays. */
+/* Times a copy that moves `bytes`, half read and half written, under the same conditions as a single node: caches
+ * flushed before each run, the best of `repeats` runs of every copy method. No operator that moves as many bytes does
+ * less work, so this is the copy rate that launch, ramp and tail leave at this size. */
 MBA_MUST mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, int repeats);
 
-/* A whole training step of a bound session: best times of the step, of the host in it (a GPU works on by itself), of
- * its products alone, of every node, and
- * the floor of all nodes, and of each (of what is real in a ragged batch); how many units the step had. node_s and
- * node_floor_s are the caller's to free. */
+/* Times a whole training step of a bound session: the best times of the step, of the host (a GPU continues by itself),
+ * of its matrix products only and of every node; the floors of all nodes and of each (of the valid part of a padded
+ * batch); and the units of the step. The caller frees node_s and node_floor_s. */
 typedef struct mba_step_times {
     double step_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s, *node_floor_s;
 } mba_step_times;

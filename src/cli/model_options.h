@@ -4,9 +4,11 @@
 #define MBA_CLI_MODEL_OPTIONS_H
 
 #include "cli/options.h"
+#include "sim/machine_names.h"
 #include "train/run_options.h"
 
-/* In an option table; `m` is a pointer to mba_model_options, `s` to mba_batch_shape. */
+/* Rows of an option table. `m` is a pointer to mba_model_options, `s` to mba_batch_shape. MBA_MODEL_OPTIONS has group
+ * headings and stands last in its table. */
 // clang-format off
 #define MBA_SHAPE_OPTIONS(s) \
     { "--batch", MBA_OPT_INT | MBA_RUN_FIXED, &(s)->batch, "B", "sequences or images per micro-batch", 1, 1 << 20 }, \
@@ -33,17 +35,21 @@
     { "--threads", MBA_OPT_INT | MBA_RUN_CHANGES, &(m)->threads, "N", \
       "CPU threads; does not change results [OMP_NUM_THREADS, or one per core]", 1, 4096 }
 
-#define MBA_MODEL_OPTIONS(m) \
+#define MBA_PRESET_OPTIONS(m) \
     { "--model", MBA_OPT_TEXT | MBA_RUN_FIXED, &(m)->name, "NAME", \
       "preset; `mambascope list models` shows them", 0, 0 }, \
     { "--set", MBA_OPT_TEXT | MBA_RUN_FIXED, &(m)->set, "K=V,..", \
-      "override fields of it; see `mambascope list fields`", 0, 0 }, \
-    MBA_SHAPE_OPTIONS(&(m)->shape), MBA_RUN_OPTIONS(m)
+      "override fields of the model; see `mambascope list fields`", 0, 0 }
+
+#define MBA_MODEL_OPTIONS(m) \
+    MBA_OPTION_GROUP("Model"), MBA_PRESET_OPTIONS(m), \
+    MBA_OPTION_GROUP("Batch"), MBA_SHAPE_OPTIONS(&(m)->shape), \
+    MBA_OPTION_GROUP("Machine"), MBA_RUN_OPTIONS(m)
 
 /* A workload of the simulator; `w` is a pointer to mba_workload (study/simulated_step.h). */
 #define MBA_WORKLOAD_OPTIONS(w) \
     { "--machine", MBA_OPT_TEXT, &(w)->machine, "NAME", \
-      "a100, b200, h100, h200, mi300x, v100, or a machine file", 0, 0 }, \
+      MBA_GPU_NAMES ", or a machine file", 0, 0 }, \
     { "--set", MBA_OPT_TEXT, &(w)->changes, "K=V,..", \
       "change the machine: hbm=6000, or hbm=x1.25 for a factor; see simulate --keys", 0, 0 }, \
     { "--model", MBA_OPT_TEXT, &(w)->model.name, "NAME", "preset; `mambascope list models` shows them", 0, 0 }, \

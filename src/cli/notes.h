@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* notes.h -- what the user should know of a checkpoint's config.json, as lines "note: .." on stderr. */
+/* notes.h -- prints notes about a checkpoint's config.json, as lines "note: .." on stderr. */
 #ifndef MBA_NOTES_H
 #define MBA_NOTES_H
 

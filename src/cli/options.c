@@ -9,11 +9,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/say.h"
 #include "core/nearest.h"
 
 enum { HELP_COLUMN = 27, HELP_WIDTH = 80 };
 
-/* Lines of words, each from HELP_COLUMN on; the first one is begun. */
+static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT_KINDS); }
+
+/* ---- the table ---- */
+
+static bool is_option(const mba_option *o) { return kind_of(o) != MBA_OPT_ALIAS && kind_of(o) != MBA_OPT_GROUP; }
+
+const mba_option *mba_option_from(const mba_option *o)
+{
+    while (o->name && !is_option(o)) o++;
+    return o->name ? o : NULL;
+}
+
+/* The row of a table with this name: an option or an alias. */
+static const mba_option *find_row(const mba_option *table, const char *name, size_t n)
+{
+    for (const mba_option *o = table; o->name; o++)
+        if (kind_of(o) != MBA_OPT_GROUP && strlen(o->name) == n && !strncmp(o->name, name, n)) return o;
+    return NULL;
+}
+
+const mba_option *mba_option_find(const mba_option *table, const char *name, size_t n)
+{
+    const mba_option *o = find_row(table, name, n);
+    if (!o || kind_of(o) != MBA_OPT_ALIAS) return o;
+    const mba_option *now = find_row(table, o->help, strlen(o->help));
+    mba_assert(now && kind_of(now) != MBA_OPT_ALIAS);
+    return now;
+}
+
+/* ---- help ---- */
+
+/* Prints the words in lines that start at HELP_COLUMN. The caller has printed the start of the first line. */
 static void print_words(const char *text)
 {
     int at = HELP_COLUMN;
@@ -30,14 +62,17 @@ static void print_words(const char *text)
 static void print_help(const mba_usage *u)
 {
     printf("usage: mambascope %s %s\n\n%s\n", u->command, u->synopsis, u->about);
-    if (u->options->name) puts("\noptions:");
+    const bool grouped = u->options->name && kind_of(u->options) == MBA_OPT_GROUP;
+    if (!grouped) puts("\nOptions");
     for (const mba_option *o = u->options; o->name; o++) {
         char head[64];
+        if (kind_of(o) == MBA_OPT_GROUP) printf("\n%s\n", o->name);
+        if (!is_option(o)) continue;
         snprintf(head, sizeof head, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
         printf("  %-*s ", HELP_COLUMN - 3, head);
         print_words(o->help);
     }
-    printf("  %-*s %s\n\nexamples:\n", HELP_COLUMN - 3, "--help", "show this text");
+    printf("  %-*s %s\n\nExamples\n", HELP_COLUMN - 3, "--help", "show this text");
     for (const char *e = u->examples; *e;) {
         const size_t n = strcspn(e, "\n");
         printf("  %.*s\n", (int)n, e);
@@ -45,7 +80,7 @@ static void print_help(const mba_usage *u)
     }
 }
 
-/* Text as roff: what it would take for markup is told apart. */
+/* Prints text as roff, with its markup characters escaped. */
 static void print_roff(const char *s)
 {
     bool first = true; // of a line
@@ -67,7 +102,7 @@ static void print_manual(const mba_usage *u)
     puts("\"");
     print_roff(u->about);
     putchar('\n');
-    for (const mba_option *o = u->options; o->name; o++) {
+    for (const mba_option *o = mba_option_from(u->options); o; o = mba_option_from(o + 1)) {
         fputs(".TP\n.BR ", stdout);
         print_roff(o->name);
         if (o->value) fputs(" \" ", stdout), print_roff(o->value), putchar('"');
@@ -82,19 +117,20 @@ static void print_manual(const mba_usage *u)
 
 static void print_names(const mba_usage *u)
 {
-    for (const mba_option *o = u->options; o->name; o++)
+    for (const mba_option *o = mba_option_from(u->options); o; o = mba_option_from(o + 1))
         printf("%s\t%s\t%s\n", o->name, o->value ? o->value : "", o->help);
 }
 
 static mba_status no_option(const mba_usage *u, const char *arg, size_t n)
 {
     mba_nearest near = mba_nearest_to(arg, n);
-    for (const mba_option *o = u->options; o->name; o++) mba_nearest_try(&near, o->name, o->help);
-    return mba_fail(MBA_E_ARG, "no option %s\nfix: %smambascope %s --help lists them", arg,
+    for (const mba_option *o = mba_option_from(u->options); o; o = mba_option_from(o + 1))
+        mba_nearest_try(&near, o->name, o->help);
+    return mba_fail(MBA_E_ARG, "there is no option %s\nfix: %smambascope %s --help lists them", arg,
                     mba_did_you_mean(&near).text, u->command);
 }
 
-static mba_opt kind_of(const mba_option *o) { return (mba_opt)(o->kind & MBA_OPT_KINDS); }
+/* ---- values ---- */
 
 static mba_status bad_value(const mba_option *o, const char *text)
 {
@@ -111,7 +147,7 @@ static mba_status bad_value(const mba_option *o, const char *text)
 
 bool mba_option_takes(const mba_option *o, double v) { return o->most <= o->least || (v >= o->least && v <= o->most); }
 
-/* 6G and 6GB are 6e9 bytes, as everything that is printed; 6GiB is 6 x 2^30. */
+/* 6G and 6GB are 6e9 bytes, like every size that is printed; 6GiB is 6 x 2^30. */
 static mba_status set_bytes(const mba_option *o, const char *text)
 {
     static const char units[] = "KMGT";
@@ -131,8 +167,8 @@ static mba_status add_word(mba_operands *words, const char *arg)
 {
     if (words->n == MBA_OPERANDS_MAX)
         return mba_fail(MBA_E_ARG,
-                        "more than %d arguments\nfix: fewer of them, in "
-                        "several calls",
+                        "there are more than %d arguments\nfix: split "
+                        "them over several calls",
                         MBA_OPERANDS_MAX);
     words->word[words->n++] = arg;
     return MBA_OK;
@@ -160,14 +196,8 @@ static mba_status set_value(const mba_option *o, const char *text)
     return MBA_OK;
 }
 
-static const mba_option *find(const mba_usage *u, const char *arg, size_t n)
-{
-    for (const mba_option *o = u->options; o->name; o++)
-        if (strlen(o->name) == n && !strncmp(o->name, arg, n)) return o;
-    return NULL;
-}
-
-/* Whoever gives two lists, K=V,.., means both; elsewhere the last word counts. */
+/* Who gives two lists K=V,.. means both, but the second would replace the first. Of other options the last one
+ * counts. */
 static bool is_second_list(const mba_option *o, int i, char **argv)
 {
     const size_t n = strlen(o->name), v = o->value ? strlen(o->value) : 0;
@@ -176,7 +206,7 @@ static bool is_second_list(const mba_option *o, int i, char **argv)
     return before && kind_of(o) == MBA_OPT_TEXT && v > 5 && !strcmp(o->value + v - 5, "=V,..");
 }
 
-/* An option that may have no value has none where nothing or another option follows. */
+/* An option with an optional value has none if it is the last word, or if another option follows. */
 static bool stands_alone(const mba_option *o, int i, int argc, char **argv)
 {
     return kind_of(o) == MBA_OPT_MOST && (i + 1 == argc || argv[i + 1][0] == '-');
@@ -188,7 +218,8 @@ bool mba_option_given(const mba_usage *u, const mba_option *o, int argc, char **
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         const char       *eq = strchr(argv[i], '=');
         const mba_option *at = argv[i][0] != '-' ? NULL
-                                                 : find(u, argv[i], eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
+                                                 : mba_option_find(u->options, argv[i],
+                                                                   eq ? (size_t)(eq - argv[i]) : strlen(argv[i]));
         given |= at == o;
         if (at && !eq && kind_of(at) != MBA_OPT_FLAG && !stands_alone(at, i, argc, argv)) i++; // its value
     }
@@ -202,9 +233,18 @@ static mba_status take_word(const mba_usage *u, mba_operands *words, const char 
                     u->command);
 }
 
+/* Tells of a former spelling, once. */
+static void tell_alias(const mba_option *o, int i, char **argv, size_t n)
+{
+    if (strlen(o->name) == n && !strncmp(o->name, argv[i], n)) return;
+    for (int k = 1; k < i; k++)
+        if (!strncmp(argv[k], argv[i], n) && (!argv[k][n] || argv[k][n] == '=')) return;
+    mba_say(stderr, "note: %.*s is now %s\n", (int)n, argv[i], o->name);
+}
+
 mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_operands *words, bool *help)
 {
-    bool ended = false; // by --: words alone follow
+    bool ended = false; // by --: only words follow
     *help = false;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], *eq = strchr(arg, '=');
@@ -228,8 +268,9 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             return MBA_OK;
         }
         const size_t      n = eq ? (size_t)(eq - arg) : strlen(arg);
-        const mba_option *o = find(u, arg, n);
+        const mba_option *o = mba_option_find(u->options, arg, n);
         if (!o) return no_option(u, arg, n);
+        tell_alias(o, i, argv, n);
         if (kind_of(o) == MBA_OPT_FLAG) {
             if (eq) return mba_fail(MBA_E_ARG, "%s takes no value\nfix: write %s alone", o->name, o->name);
             *(bool *)o->to = true;
@@ -243,11 +284,11 @@ mba_status mba_options_parse(const mba_usage *u, int argc, char **argv, mba_oper
             return mba_fail(MBA_E_ARG, "%s needs a value\nfix: %s %s", o->name, o->name, o->value);
         if (is_second_list(o, i, argv))
             return mba_fail(MBA_E_ARG,
-                            "%s is given twice\nwhy: the second would replace the first\nfix: one list, %s %s", o->name,
-                            o->name, o->value);
+                            "%s is given twice\nwhy: the second would replace the first\nfix: write one list, %s %s",
+                            o->name, o->name, o->value);
         MBA_TRY(set_value(o, eq ? eq + 1 : argv[++i]));
     }
-    const mba_option *json = find(u, "--json", 6), *csv = find(u, "--csv", 5);
+    const mba_option *json = mba_option_find(u->options, "--json", 6), *csv = mba_option_find(u->options, "--csv", 5);
     if (json && csv && kind_of(json) == MBA_OPT_FLAG && kind_of(csv) == MBA_OPT_FLAG && *(bool *)json->to
         && *(bool *)csv->to)
         return mba_fail(MBA_E_ARG, "--json and --csv cannot be combined\nfix: leave one of them out");

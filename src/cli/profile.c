@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* profile.c -- `mambascope profile`: watches training steps of a model, or any CUDA program, and writes a store. */
+/* profile.c -- `mambascope profile`: profiles training steps of a model, or any CUDA program, and writes a store. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct profile_options {
     const char         *out;
 } profile_options;
 
-/* The command as it was typed, for the sheet. */
+/* The command as it was typed, for the environment table. */
 static void join(char *text, size_t room, int argc, char **argv)
 {
     int n = snprintf(text, room, "mambascope");
@@ -32,8 +32,8 @@ static void join(char *text, size_t room, int argc, char **argv)
         n += snprintf(text + n, room - (size_t)n, " %s", argv[i]);
 }
 
-/* A store that is there already stays until the new one is complete; where there is none, the new one bears its name
- * from the start, and what a killed run has seen can be read. */
+/* An old store stays until the new one is complete. If there is none, the new store has its final name from the start,
+ * so that the records of a killed run can be read. */
 typedef struct target {
     const char *out;
     char        path[4096];
@@ -45,8 +45,9 @@ static mba_status begin(target *t, const char *out)
     MBA_TRY(mba_store_may_replace(out));
     t->out = out;
     const int n = snprintf(t->path, sizeof t->path, "%s%s", out, access(out, F_OK) ? "" : ".unfinished");
-    if (n >= (int)sizeof t->path) return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --out FILE.db");
-    if (strcmp(t->path, out)) mba_store_remove(t->path); // of a run that was killed, perhaps half on the disk
+    if (n >= (int)sizeof t->path)
+        return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: choose a shorter --out");
+    if (strcmp(t->path, out)) mba_store_remove(t->path); // left by a killed run, perhaps incomplete
     return mba_store_create(&t->store, t->path);
 }
 
@@ -55,8 +56,8 @@ static mba_status finish(target *t, mba_status st)
     const mba_status closed = mba_store_close(t->store);
     if (st == MBA_OK) st = closed;
     if (st == MBA_OK && strcmp(t->path, t->out) && rename(t->path, t->out))
-        return mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: the store is '%s'", t->out, strerror(errno),
-                        t->path);
+        return mba_fail(MBA_E_IO, "cannot rename the store to '%s'\nwhy: %s\nfix: it is complete, as '%s'", t->out,
+                        strerror(errno), t->path);
     if (st == MBA_OK) return mba_name_sync(t->out);
     unlink(t->path);
     return st;
@@ -64,7 +65,7 @@ static mba_status finish(target *t, mba_status st)
 
 static mba_status tell(const char *path)
 {
-    if (mba_samples_wanted()) return MBA_OK; // this process helps another, which tells
+    if (mba_samples_wanted()) return MBA_OK; // this process serves another, which reports
     mba_say(stderr, "wrote %s; `mambascope show %s` prints it\n", path, path);
     return MBA_OK;
 }
@@ -90,7 +91,7 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     return st;
 }
 
-/* Its steps, its sizes and its GPU are its own; from inside kernels only ours can be watched. */
+/* An external program has its own steps, sizes and GPU, and only our kernels can be profiled from inside. */
 static mba_status check_foreign(const profile_options *o)
 {
     const mba_model_options   *m = &o->model;
@@ -99,7 +100,7 @@ static mba_status check_foreign(const profile_options *o)
     const char                *with = c->steps                                ? "--steps"
                                       : c->warmup                             ? "--warmup"
                                       : c->blocks                             ? "--blocks"
-                                      : c->deep                               ? "--deep"
+                                      : c->deep                               ? "--source"
                                       : m->name                               ? "--model"
                                       : m->set                                ? "--set"
                                       : memcmp(&m->shape, &none, sizeof none) ? "a size"
@@ -112,14 +113,14 @@ static mba_status check_foreign(const profile_options *o)
                                                                               : NULL;
     if (!with && o->foreign.skip_steps && !o->foreign.range)
         return mba_fail(MBA_E_ARG,
-                        "--skip-steps without --range\nwhy: a step of a program that is not ours is an entry "
-                        "into an NVTX range\nfix: --range NAME, or --skip-launches");
+                        "--skip-steps needs --range\nwhy: a step of an external program is one entry into an "
+                        "NVTX range\nfix: add --range NAME, or use --skip-launches");
     if (!with) return MBA_OK;
-    return mba_fail(
-        MBA_E_ARG,
-        "%s with -- CMD\nwhy: it goes with a model; a program runs as it is\nfix: leave it out; how much is "
-        "watched say --launches, --range, --skip-steps, --skip-seconds",
-        with);
+    return mba_fail(MBA_E_ARG,
+                    "%s and -- CMD cannot be combined\nwhy: it describes a run of our models; a program runs as it "
+                    "is\nfix: leave it "
+                    "out; --launches, --range, --skip-steps and --skip-seconds limit what is recorded",
+                    with);
 }
 
 int mba_exit_code; // command.h
@@ -127,13 +128,13 @@ int mba_exit_code; // command.h
 static void on_signal(int number)
 {
     static const char text[] =
-        "\ninterrupted: what was seen is stored when the program has ended; a second signal then ends at once\n";
+        "\ninterrupted: the records are stored when the program has ended; a second signal then ends at once\n";
     (void)number;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; // nobody is there to read it
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; // stderr is closed
 }
 
-/* A program that could not be watched leaves no store: there would be nothing in it but the machine. Its exit code is
- * ours, also where it ended before there was anything to see. */
+/* A program that could not be profiled leaves no store: it would hold nothing but the environment. The exit code of the
+ * program is ours, even if it ended before anything was recorded. */
 static mba_status profile_foreign(const profile_options *o)
 {
     target              to = { 0 };
@@ -151,29 +152,30 @@ static mba_status check_ours(const profile_options *o)
 {
     const mba_foreign_options *f = &o->foreign;
     if (!o->model.name)
-        return mba_fail(MBA_E_ARG, "profile what?\nwhy: no model is named\nfix: --model NAME, with a name of "
-                                   "`mambascope list models`, or -- CMD");
+        return mba_fail(MBA_E_ARG,
+                        "profile what?\nwhy: no model is given\nfix: add --model NAME (`mambascope list models` "
+                        "shows them), or -- CMD");
     if (f->skip_s > 0 || f->skip_launches || f->skip_steps || f->launches || f->range || f->workload || f->units > 0
         || f->rules)
         return mba_fail(MBA_E_ARG,
                         "--skip-seconds, --skip-launches, --skip-steps, --launches, --range, --workload, --units and "
-                        "--rules go with a program\nwhy: of a model all of it is known\n"
-                        "fix: leave them out, or -- CMD");
+                        "--rules need a program (-- CMD)\nwhy: our models set all of this themselves\n"
+                        "fix: leave them out, or add -- CMD");
     return MBA_OK;
 }
 
-/* One process at a time makes a store of this name: of two, each would remove or replace what the other has open. */
+/* Locks the name of the store: two processes would remove or replace what the other has open. */
 static mba_status profile(const profile_options *o, bool foreign)
 {
     mba_lock *lock = NULL;
-    MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe has no lock beside it
+    MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe cannot have a lock file
     MBA_TRY(mba_lock_beside(&lock, o->out));
     mba_status st = foreign ? profile_foreign(o) : mba_profile_model(&o->model, &o->collect, o->out, NULL, NULL);
     mba_lock_release(lock);
     return st == MBA_OK ? tell(o->out) : st;
 }
 
-/* Every device is asked for the same sets, so that a wrong name is one everywhere. */
+/* Checks the names of counter sets, on every device the same. */
 static mba_status check_sets(const char *names)
 {
     const mba_metric_set *set[16];
@@ -187,17 +189,23 @@ mba_status mba_command_profile(int argc, char **argv)
     char             command[4096];
     bool             help;
     const mba_option options[] = {
+        MBA_OPTION_GROUP("Measurement"),
         { "--out", MBA_OPT_TEXT, &o.out, "FILE.db",
           "store to write; an old one is replaced when the new one is complete [run.db]", 0, 0 },
         { "--steps", MBA_OPT_INT, &o.collect.steps, "K", "number of measured steps [5]", 1, 4000 },
         { "--warmup", MBA_OPT_INT, &o.collect.warmup, "K", "warm-up steps before them [3]", 1, 100000 },
-        { "--sets", MBA_OPT_TEXT, &o.collect.sets, "A,..",
+        { "--metric-sets", MBA_OPT_TEXT, &o.collect.sets, "A,..",
           "counter sets to collect: overview, roofline, cache, pipes, stalls, occupancy, access, signature; '' = none "
           "[all]",
           0, 0 },
+        MBA_OPTION_ALIAS("--sets", "--metric-sets"),
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
           "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
-        { "--deep", MBA_OPT_TEXT, &o.collect.deep, "KERNEL", "profile this kernel instruction by instruction", 0, 0 },
+        { "--source", MBA_OPT_TEXT, &o.collect.deep, "KERNEL",
+          "count instructions and sample stalls of this kernel, line by line", 0, 0 },
+        MBA_OPTION_ALIAS("--deep", "--source"),
+
+        MBA_OPTION_GROUP("Another program (-- CMD)"),
         { "--skip-seconds", MBA_OPT_REAL, &o.foreign.skip_s, "S", "CMD: skip its first seconds", 0, 1e6 },
         { "--skip-launches", MBA_OPT_INT, &o.foreign.skip_launches, "N", "CMD: skip its first kernel launches", 0,
           1e12 },
@@ -224,7 +232,7 @@ mba_status mba_command_profile(int argc, char **argv)
         options,
         "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
-        "mambascope profile --out peer.db --sets roofline --skip-seconds 30 -- python train.py\n"
+        "mambascope profile --out peer.db --metric-sets roofline --skip-seconds 30 -- python train.py\n"
         "mambascope show mamba2.db breakdown\n"
     };
     int ours = 0;
@@ -239,7 +247,7 @@ mba_status mba_command_profile(int argc, char **argv)
     o.foreign.sets = o.collect.sets;
     if (ours + 1 == argc)
         return mba_fail(MBA_E_ARG,
-                        "profile what?\nwhy: nothing stands behind --\nfix: mambascope profile [options] -- CMD");
+                        "profile what?\nwhy: no command follows --\nfix: mambascope profile [options] -- CMD");
     MBA_TRY(ours < argc ? check_foreign(&o) : check_ours(&o));
     return profile(&o, ours < argc);
 }

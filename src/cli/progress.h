@@ -18,8 +18,8 @@ typedef struct mba_progress {
     bool        terminal;
 } mba_progress;
 
-bool         mba_on_terminal(void);  /* stderr is one that can wipe a line */
-bool         mba_colours_on(int fd); /* it is a terminal that has colours, and nobody set NO_COLOR */
+bool         mba_on_terminal(void);  /* stderr is a terminal that can erase a line */
+bool         mba_colours_on(int fd); /* it is a terminal with colours, and NO_COLOR is not set */
 mba_progress mba_progress_start(const char *title, int64_t total);
 void         mba_progress_show(mba_progress *p, int64_t done, const char *note);
 void         mba_progress_end(mba_progress *p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.c -- `mambascope report A.db [B.db ..]`: one self-contained page, or one figure of it; of stores, or of
+/* report.c -- `mambascope report A.db [B.db ..]`: writes one self-contained page, or prints one figure, of stores or of
  * training runs. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 typedef struct wanted {
     const char *figure, *view;
     bool        csv, study, simulation;
-    int         shown; /* stores that have sections of their own */
+    int         shown; /* stores that get sections of their own */
 } wanted;
 
 static mba_status print_figure(const mba_stores *r, const wanted *w)
@@ -29,12 +29,12 @@ static mba_status print_figure(const mba_stores *r, const wanted *w)
     return st;
 }
 
-/* One of the figures that only the simulator has numbers for. */
+/* Whether only the simulator has numbers for the figure. */
 static bool is_simulated(const char *figure)
 {
-    static const char *const names[] = { "fig13", "doubled", "machines", "sizes", "validation" };
+    static const char *const names[] = { "fig13", "sensitivity", "machines", "sizes", "validation" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(figure, names[i])) return true;
+        if (!strcmp(mba_report_figure_now(figure), names[i])) return true;
     return false;
 }
 
@@ -67,17 +67,17 @@ static mba_status print_of_runs(const mba_trainings *r, const wanted *w)
     return st;
 }
 
-/* What was left out of a log is said here and on the page. */
+/* Names the damaged lines of a log, as the page does. */
 static void warn_of_damage(const mba_trainings *r)
 {
     for (int i = 0; i < r->n; i++) {
         const mba_training *t = r->run[i].t;
         if (t->half)
-            mba_say(stderr,
-                    "note: the last line of '%s/log.jsonl' is not whole and is left out: the run goes on, was killed, "
-                    "or the "
-                    "disk is full\n",
-                    t->path);
+            mba_say(
+                stderr,
+                "note: the last line of '%s/log.jsonl' is incomplete and is left out: the run is still writing, was "
+                "killed, or the disk is full\n",
+                t->path);
         if (t->damaged)
             mba_say(stderr,
                     "note: %lld line%s of '%s/log.jsonl' could not be read and %s left out; the first is line %lld\n",
@@ -97,7 +97,7 @@ static mba_status report_runs(const mba_operands *words, const wanted *want, con
     return st;
 }
 
-/* Stores and runs have no axis in common. A folder is a run, or nothing that can be reported. */
+/* A page shows stores or runs, which have no axis in common. A folder counts as a run. */
 static mba_status runs_or_stores(const mba_operands *words, bool *runs)
 {
     const char *run = NULL, *store = NULL;
@@ -109,17 +109,17 @@ static mba_status runs_or_stores(const mba_operands *words, bool *runs)
                ? MBA_OK
                : mba_fail(
                    MBA_E_ARG,
-                   "'%s' is a training run, '%s' is not\nwhy: a page shows training runs or stores of `profile`, they "
-                   "have no axis in common\nfix: a page for each: mambascope report %s --out training.html",
+                   "'%s' is a training run, '%s' is not\nwhy: one page shows training runs or stores of `profile`, not "
+                   "both\nfix: make a page of each: mambascope report %s --out training.html",
                    run, store, run);
 }
 
-/* A page of nothing is a page of frames: whoever made the store by a program that failed should hear of it. */
+/* Warns of empty stores: their page has no content, and the program that was profiled probably failed. */
 static void warn_of_empty(const mba_stores *r)
 {
     for (int i = 0; i < r->n; i++)
         if (mba_run_is_empty(&r->run[i]))
-            mba_say(stderr, "note: '%s' has no step and no kernel: whatever it was to watch did not run\n",
+            mba_say(stderr, "note: '%s' has no step and no kernel: the profiled program did not run a step\n",
                     mba_store_path(r->run[i].store));
 }
 
@@ -141,8 +141,8 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     const mba_status closed = mba_stores_close(&r);
     if (st != MBA_OK || closed != MBA_OK) return st == MBA_OK ? closed : st;
     return *left_out ? mba_fail(MBA_E_FORMAT,
-                                "made without %s\nwhy: see above\nfix: leave them out, or measure them "
-                                "again",
+                                "the page is without %s\nwhy: the lines above say why\nfix: leave them out, or profile "
+                                "them again",
                                 left_out)
                      : MBA_OK;
 }
@@ -171,12 +171,11 @@ mba_status mba_command_report(int argc, char **argv)
     };
     const mba_usage usage = {
         "report", "A.db [B.db ..] | RUN [RUN2 ..] [options]",
-        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels, claims, method, raw "
-        "data. It needs no network\n"
-        "and no GPU. Several stores stand side by side; claims that need two of them are judged with all.\n"
-        "Of folders that `mambascope train --out RUN` wrote: loss, gradient norm, learning rate, speed, skipped steps "
-        "and "
-        "samples, runs\ncompared.",
+        "Writes one HTML file from stores of `mambascope profile`: findings, figures, kernels,\n"
+        "claims, method, raw data. It needs no network and no GPU. Several stores are shown\n"
+        "side by side; claims that need several stores are judged with all of them.\n"
+        "From folders of training runs (`train --out RUN`) it shows loss, gradient norm,\n"
+        "learning rate, speed, skipped steps and samples, and compares the runs.",
         options,
         "mambascope report base wide --out training.html\nmambascope report base --figure loss --csv > loss.csv\n"
         "mambascope report run.db\nmambascope report mamba1.db mamba2.db --out both.html\nmambascope report run.db "
@@ -194,7 +193,7 @@ mba_status mba_command_report(int argc, char **argv)
         printf("%-12s %s (training runs)\n", mba_training_figure_name(i), mba_training_figure_title(i));
     if (list) return MBA_OK;
     if ((svg || csv || want.view) && !want.figure)
-        return mba_fail(MBA_E_ARG, "%s of which figure?\nfix: --figure fig2; mambascope report --list names them",
+        return mba_fail(MBA_E_ARG, "%s needs a figure\nfix: add --figure fig2; mambascope report --list names them",
                         svg   ? "--svg"
                         : csv ? "--csv"
                               : "--view");
@@ -207,14 +206,14 @@ mba_status mba_command_report(int argc, char **argv)
     bool runs;
     MBA_TRY(runs_or_stores(&words, &runs));
     if (runs && (study || measured || shown < MBA_RUNS_MAX))
-        return mba_fail(MBA_E_ARG, "--%s is of stores, '%s' is a training run\nfix: leave it out",
+        return mba_fail(MBA_E_ARG, "--%s is for stores, but '%s' is a training run\nfix: leave it out",
                         study      ? "study"
                         : measured ? "no-simulation"
                                    : "main",
                         words.word[0]);
     mba_lock *lock = NULL;
     if (!want.figure && !is_stdout(out)) {
-        MBA_TRY(mba_output_check(out)); // a wrong path should not cost a simulation
+        MBA_TRY(mba_output_check(out)); // a wrong path fails before the simulations
         MBA_TRY(mba_lock_beside(&lock, out));
     }
     want.study = study;

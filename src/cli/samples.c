@@ -33,7 +33,7 @@ static mba_status write_line(const char *run, int64_t step, const char *prompt, 
                : mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: %s\nfix: is the disk full?", path, strerror(errno));
 }
 
-/* The tokens as text; NUL bytes, which text has none of, are left out. */
+/* The tokens as text, without NUL bytes. */
 static mba_status text_of(char **out, mba_tokenizer *t, const int32_t *id, int64_t n)
 {
     size_t bytes = 0;
@@ -52,7 +52,8 @@ static mba_status continue_text(char **out, mba_tokenizer *t, const char *prompt
 {
     mba_ids    ids = { 0 };
     mba_status st = mba_tokenizer_encode(t, &ids, prompt, strlen(prompt));
-    if (st == MBA_OK && !ids.n) st = mba_fail(MBA_E_ARG, "an empty --sample\nfix: a text of at least one character");
+    if (st == MBA_OK && !ids.n)
+        st = mba_fail(MBA_E_ARG, "--sample is empty\nfix: give a text of at least one character");
     int32_t *all = st == MBA_OK ? calloc((size_t)(ids.n + TOKENS), sizeof *all) : NULL;
     if (st == MBA_OK && !all) st = mba_fail(MBA_E_NOMEM, "no memory for a sample");
     if (st == MBA_OK) memcpy(all, ids.id, sizeof *all * (size_t)ids.n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* samples.h -- `train --sample TEXT`: what the model of a checkpoint writes, kept with the run for `report`.
+/* samples.h -- `train --sample TEXT`: continues a text at every checkpoint and stores the result in the run, for
+ * `report`.
  *
  *     RUN/samples.jsonl    {"step": 500, "prompt": "In the beginning", "text": " was the .."}, a line per checkpoint
  */
@@ -10,12 +11,12 @@
 
 #include "core/status.h"
 
-/* Continues `prompt` by the checkpoint and appends the line. The same numbers are drawn at every step, so that only the
- * model differs from line to line. */
+/* Continues `prompt` with the checkpoint's model and appends the line. The random numbers are the same at every step,
+ * so that only the model differs between lines. */
 MBA_MUST mba_status mba_sample_keep(const char *run, const char *checkpoint, int64_t step, const char *prompt,
                                     uint64_t seed);
 
-/* A new run in the folder begins without the lines of an old one. */
+/* Removes the lines of an old run in the folder. */
 void mba_samples_forget(const char *run);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* say.h -- printf for sentences with names in them: of files, classes, tensors, kernels, as others chose them.
+/* say.h -- printf for sentences that contain names from outside: files, classes, tensors, kernels.
  *
  *     mba_say(stderr, "wrote %s\n", path);
  *
- * A terminal obeys control characters. All but line breaks and tabs are printed as \x1b, and so are bytes that are no
- * UTF-8. Tables (table.h) do the same for their cells; what programs read (JSON, CSV) keeps every byte and is not
- * printed by this. */
+ * Control characters would act on a terminal. All but line breaks and tabs are printed as \x1b, and so are bytes that
+ * are not UTF-8. Tables (table.h) do the same in their cells. Output for programs (JSON, CSV) keeps every byte and does
+ * not use this. */
 #ifndef MBA_SAY_H
 #define MBA_SAY_H
 
@@ -14,7 +14,7 @@
 
 void mba_say(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line for the standard output is missing there, for lack of memory: whoever ends the program says so. */
+/* Whether a line of standard output is missing for lack of memory; main reports it. */
 bool mba_say_lost(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* selftest.c -- `mambascope selftest`: every operator, every case, on this machine, against fp64. */
+/* selftest.c -- `mambascope selftest`: checks every case of every operator on this machine against fp64. */
 #include <math.h>
 #include <string.h>
 
@@ -45,15 +45,15 @@ static mba_status check_all(mba_table *t, const mba_operands *words, int *wrong)
     return MBA_OK;
 }
 
-/* ---- on a GPU: what errors every variant has of those it may have ---- */
+/* ---- on a GPU: errors of every variant, relative to their tolerances ---- */
 
 static const mba_column gpu_columns[] = { { "operator", "operator", NULL },
                                           { "variant", "variant", NULL },
                                           { "runs", "runs", "%.0f" },
                                           { "fp32_error", "fp32: largest error", "%.1e" },
-                                          { "fp32_tolerance", "of its tolerance", "%.2f" },
+                                          { "fp32_tolerance", "/ tolerance", "%.2f" },
                                           { "bf16_error", "bf16: largest error", "%.1e" },
-                                          { "bf16_tolerance", "of its tolerance", "%.2f" },
+                                          { "bf16_tolerance", "/ tolerance", "%.2f" },
                                           { "strays", "strays", "%.0f" },
                                           { "changed", "changed", "%.0f" },
                                           { "verdict", "verdict", NULL },
@@ -88,7 +88,7 @@ static bool is_ours(const budget *b, const mba_node *n)
     return n->op == b->op || (n->serves_node && n->serves_node->op == b->op);
 }
 
-/* A run tells of every variant that had a part in it: who is wrong takes the others along. */
+/* A run counts for every variant that took part in it, so that a wrong variant marks the others of its run. */
 static void tell(void *ctx, const mba_program *p, const mba_check *one)
 {
     budget     *b = ctx;
@@ -107,7 +107,7 @@ static void tell(void *ctx, const mba_program *p, const mba_check *one)
     }
 }
 
-/* Variants that took none of the cases: this machine is not theirs, or nobody has a case for them (operators_test). */
+/* Adds variants that took none of the cases: this machine cannot run them, or no case fits (operators_test checks). */
 static void add_the_rest(budget *b)
 {
     line_of(b, b->op, b->op->cuda ? b->op->cuda->name : "none");
@@ -132,7 +132,7 @@ static void print_line(mba_table *t, const line *l, bool none)
     }
     mba_table_number(t, l->strays);
     mba_table_number(t, l->changed);
-    mba_table_text(t, "%s", none ? "NO KERNEL" : !runs ? "takes no case here" : within(l) ? "ok" : "WRONG");
+    mba_table_text(t, "%s", none ? "NO KERNEL" : !runs ? "no case fits here" : within(l) ? "ok" : "WRONG");
 }
 
 static mba_status check_gpu_op(mba_table *t, const mba_op *op, const mba_device *d, int *wrong)
@@ -167,7 +167,7 @@ static mba_status check_gpu(mba_table *t, const mba_operands *words, const mba_d
     return MBA_OK;
 }
 
-/* A name that would leave an empty table, which looks like a proof. */
+/* Refuses names without cases: an empty table would look like a proof. */
 static mba_status check_names(const mba_operands *words)
 {
     for (int i = 0; i < words->n; i++) {
@@ -176,9 +176,9 @@ static mba_status check_names(const mba_operands *words)
         if (!op->cases)
             return mba_fail(MBA_E_ARG, "%s has no cases of its own\nwhy: %s\nfix: %s", op->name,
                             op->no_grad && !strcmp(op->no_grad, "a gradient")
-                                ? "it is tried with the operator whose gradient it is"
-                                : "it is part of a step, not of a model: the tests of the tree hold it",
-                            "another name, or none: all that have cases (mambascope list ops)");
+                                ? "it is checked with the operator whose gradient it is"
+                                : "it is part of a step, not of a model; the tests of the source tree check it",
+                            "choose another name, or none to check all (mambascope list ops)");
     }
     return MBA_OK;
 }
@@ -216,7 +216,7 @@ mba_status mba_command_selftest(int argc, char **argv)
                                      : (const mba_column[]){ { "operator", "operator", NULL },
                                                              { "derivatives", "derivatives", "%.0f" },
                                                              { "gradient_error", "gradient error", "%.1e" },
-                                                             { "cpu_error", "CPU error, tolerances", "%.2f" },
+                                                             { "cpu_error", "CPU error / tolerance", "%.2f" },
                                                              { "strays", "strays", "%.0f" },
                                                              { "changed", "changed", "%.0f" },
                                                              { "verdict", "verdict", NULL },
@@ -225,6 +225,6 @@ mba_status mba_command_selftest(int argc, char **argv)
     if (st == MBA_OK) st = mba_table_print(t, stdout, mba_table_form_of(json, csv));
     mba_table_destroy(t);
     if (st == MBA_OK && wrong)
-        st = mba_fail(MBA_E_DEVICE, "%d operators are wrong on this machine\nfix: do not trust this build here", wrong);
+        st = mba_fail(MBA_E_DEVICE, "%d operators are wrong on this machine\nfix: do not use this build here", wrong);
     return st;
 }

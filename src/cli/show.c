@@ -27,7 +27,7 @@ static void print_heading(const mba_show_table *s)
     if (*s->convention) printf("(%s)\n", s->convention);
 }
 
-/* Claims and notes are sentences: one block each reads better than a table of them. */
+/* Claims and notes are sentences: they are printed as blocks, not as a table. */
 static void print_claims(const mba_analysis *a)
 {
     mba_claim c[MBA_CLAIMS];
@@ -36,7 +36,7 @@ static void print_claims(const mba_analysis *a)
         printf("%-3s %-10s %s\n    target    %s\n", c[i].id, mba_verdict_name(c[i].verdict), c[i].claim, c[i].target);
         if (*c[i].measured) mba_say(stdout, "    measured  %s\n", c[i].measured);
         if (*c[i].needs)
-            printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measurable here: needs" : "also needs", c[i].needs);
+            printf("    %s %s\n", c[i].verdict == MBA_OPEN ? "not measured here: needs" : "also needs", c[i].needs);
     }
 }
 
@@ -50,20 +50,20 @@ static void print_notes(const mba_analysis *a)
     }
 }
 
-/* A terminal has the first rows of long tables: whoever adds them up must know. */
+/* Text shows only the first rows of long tables, and says so, because sums over them would be wrong. */
 static mba_status tell_left_out(const mba_show_table *s, const mba_analysis *a, size_t shown)
 {
     mba_table *all;
     MBA_TRY(make(&all, s, a, true));
     const size_t rows = mba_table_rows(all);
     if (rows > shown)
-        mba_say(stdout, "(%zu of %zu rows: mambascope show %s %s --csv has all)\n", shown, rows,
+        mba_say(stdout, "(%zu of %zu rows; mambascope show %s %s --csv prints all)\n", shown, rows,
                 mba_store_path(a->store), s->name);
     mba_table_destroy(all);
     return MBA_OK;
 }
 
-/* Under tables with percents of floors: why some are above 100, a line for each reason. */
+/* Explains percentages of floors above 100, one line per reason. */
 static void explain_above(const mba_show_table *s, const mba_analysis *a)
 {
     static const char *const tables[] = { "breakdown", "operators", "kernels", "roofline" };
@@ -101,8 +101,7 @@ static mba_status print_text(const mba_show_table *s, const mba_analysis *a, boo
         }
         putchar('\n');
     } else if (asked) {
-        printf("%s\n(%s", s->title,
-               strcmp(s->name, "notes") ? "not measurable here: the store has no rows for it" : "none");
+        printf("%s\n(%s", s->title, strcmp(s->name, "notes") ? "not measured: the store has no rows for it" : "none");
         if (a->nnotes) mba_say(stdout, "; `mambascope show %s notes` says why", mba_store_path(a->store));
         puts(")");
     }
@@ -126,7 +125,7 @@ static bool wanted(const mba_show_table *s, const mba_operands *words)
     return words->n == 1;
 }
 
-/* On top of every answer; a file of one table must stay one. */
+/* Doubts about the measurement come first. In CSV they go to stderr, so that the file holds one table. */
 static void print_doubts(const mba_analysis *a, mba_table_form form)
 {
     mba_doubt d[MBA_DOUBTS_MAX];
@@ -157,7 +156,7 @@ static mba_status print_all(const mba_analysis *a, const mba_operands *words, mb
     return MBA_OK;
 }
 
-/* The stores of --beside, for claims that need more than one. */
+/* The stores of --compare, for claims that need more than one. */
 typedef struct others {
     mba_store    *store[MBA_BESIDE_MAX];
     mba_analysis *analysis[MBA_BESIDE_MAX];
@@ -170,7 +169,7 @@ static mba_status open_others(others *o, const char *list)
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
         if (o->n == MBA_BESIDE_MAX)
-            return mba_fail(MBA_E_ARG, "--beside takes at most %d stores\nfix: name fewer", MBA_BESIDE_MAX);
+            return mba_fail(MBA_E_ARG, "--compare takes at most %d stores\nfix: name fewer", MBA_BESIDE_MAX);
         MBA_TRY(mba_store_open(&o->store[o->n++], path));
         MBA_TRY(mba_analysis_create(&o->analysis[o->n - 1], o->store[o->n - 1]));
     }
@@ -210,7 +209,7 @@ static mba_status no_table(const char *name)
 {
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (const mba_show_table *s = mba_show_tables; s->name; s++) mba_nearest_try(&near, s->name, NULL);
-    return mba_fail(MBA_E_ARG, "no table '%s'\nfix: %smambascope show --help lists them", name,
+    return mba_fail(MBA_E_ARG, "there is no table '%s'\nfix: %smambascope show --help lists them", name,
                     mba_did_you_mean(&near).text);
 }
 
@@ -219,8 +218,9 @@ mba_status mba_command_show(int argc, char **argv)
     bool             json = false, csv = false, help;
     const char      *beside = NULL;
     const mba_option options[] = {
-        { "--beside", MBA_OPT_TEXT, &beside, "B.db,..",
+        { "--compare", MBA_OPT_TEXT, &beside, "B.db,..",
           "further stores for claims that compare runs: another variant, other sizes, the other Mamba", 0, 0 },
+        MBA_OPTION_ALIAS("--beside", "--compare"),
         { "--json", MBA_OPT_FLAG, &json, NULL, "print JSON, an object with one array per table", 0, 0 },
         { "--csv", MBA_OPT_FLAG, &csv, NULL, "print CSV, of one table", 0, 0 },
         { 0 },
@@ -234,7 +234,7 @@ mba_status mba_command_show(int argc, char **argv)
         options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"
-        "mambascope show mamba1.db claims --beside mamba2.db\n"
+        "mambascope show mamba1.db claims --compare mamba2.db\n"
     };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
@@ -243,7 +243,7 @@ mba_status mba_command_show(int argc, char **argv)
     for (int i = 1; i < words.n; i++)
         if (!mba_show_table_find(words.word[i])) return no_table(words.word[i]);
     if (csv && words.n != 2)
-        return mba_fail(MBA_E_ARG, "--csv of %d tables\nfix: name one: mambascope show %s kernels --csv", words.n - 1,
-                        words.word[0]);
+        return mba_fail(MBA_E_ARG, "--csv prints one table, not %d\nfix: name one: mambascope show %s kernels --csv",
+                        words.n - 1, words.word[0]);
     return show(&words, beside, mba_table_form_of(json, csv));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_kernels.c -- tables with one row per kernel, the longest in a step first. */
+/* show_kernels.c -- tables with one row per kernel, longest time per step first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,9 +89,9 @@ const mba_column mba_kernel_columns[] = { { "kernel", "kernel", NULL },
                                           { "median_us", "us", "%.1f" },
                                           { "p10_us", "p10", "%.1f" },
                                           { "p90_us", "p90", "%.1f" },
-                                          { "percent_of_floor", "% floor", "%.1f" },
-                                          { "bound", "floor by", NULL },
-                                          { "busiest", "busiest", NULL },
+                                          { "percent_of_floor", "% of floor", "%.1f" },
+                                          { "bound", "bound by", NULL },
+                                          { "busiest", "busiest unit", NULL },
                                           { "busiest_pct", "%", "%.0f" },
                                           { "shape", "shape", NULL },
                                           { 0 } };
@@ -125,7 +125,7 @@ const mba_column mba_unmatched_columns[] = {
 
 static bool is_unknown(const mba_kernel_view *k) { return k->kind == MBA_OTHER; }
 
-/* By the full name: it is what a rule must fit. */
+/* Prints the full name, which a rule must match. */
 mba_status mba_fill_unmatched(mba_table *t, const mba_analysis *a, bool full)
 {
     chosen c;
@@ -154,7 +154,7 @@ const mba_column mba_roofline_columns[] = { { "kernel", "kernel", NULL },
                                             { "floor_tensor_us", "tensor, us", "%.2f" },
                                             { "floor_vector_us", "vector, us", "%.2f" },
                                             { "floor_special_us", "special, us", "%.2f" },
-                                            { "percent_of_floor", "% floor", "%.1f" },
+                                            { "percent_of_floor", "% of floor", "%.1f" },
                                             { 0 } };
 
 static void roofline_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)
@@ -253,7 +253,7 @@ mba_status mba_fill_ratio(mba_table *t, const mba_analysis *a, bool full)
 const mba_column mba_cache_columns[] = { { "kernel", "kernel", NULL },
                                          { "l1_hit_pct", "L1 hit %", "%.1f" },
                                          { "l2_hit_pct", "L2 hit %", "%.1f" },
-                                         { "least_mb", "least MB", "%.1f" },
+                                         { "least_mb", "compulsory MB", "%.1f" },
                                          { "dram_mb", "DRAM MB", "%.1f" },
                                          { "l2_mb", "L2 MB", "%.1f" },
                                          { "l1_mb", "L1 MB", "%.1f" },
@@ -310,8 +310,8 @@ const mba_column mba_counter_columns[] = { { "kernel", "kernel", NULL },
                                            { "xu_pct", "XU", "%.0f" },
                                            { "l1_pct", "L1 path", "%.0f" },
                                            { "issue_pct", "issue", "%.0f" },
-                                           { "occupancy_pct", "occ", "%.0f" },
-                                           { "occupancy_limit", "of", "%.0f" },
+                                           { "occupancy_pct", "occupancy", "%.0f" },
+                                           { "occupancy_limit", "limit", "%.0f" },
                                            { "regs", "regs", "%.0f" },
                                            { "smem_kb", "smem KB", "%.0f" },
                                            { "waves", "waves", "%.1f" },
@@ -352,7 +352,7 @@ const mba_column mba_occupancy_columns[] = { { "kernel", "kernel", NULL },
                                              { "smem_kb", "smem KB", "%.1f" },
                                              { "local_bytes", "local B", "%.0f" },
                                              { "waves", "waves", "%.2f" },
-                                             { "occupancy_pct", "occ %", "%.1f" },
+                                             { "occupancy_pct", "occupancy %", "%.1f" },
                                              { "occupancy_limit", "limit %", "%.0f" },
                                              { "limiter", "limited by", NULL },
                                              { "issue_pct", "issue %", "%.1f" },

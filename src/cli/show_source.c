@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* show_source.c -- the table `source` of `show`: one kernel line by line, from `profile --deep KERNEL`. */
+/* show_source.c -- the table `source` of `show`: one kernel line by line, from `profile --source KERNEL`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ typedef struct source_line {
     double      executed, samples, waited[REASONS_MAX];
 } source_line;
 
-/* "smsp__pcsamp_warps_issue_stalled_barrier" -> "barrier"; one that was not issued is counted among all of its
- * reason. */
+/* "smsp__pcsamp_warps_issue_stalled_barrier" -> "barrier". Samples "_not_issued" are part of those of their reason:
+ * NULL. */
 static const char *reason_of(const char *metric)
 {
     const size_t n = strlen(metric);
@@ -87,10 +87,10 @@ const mba_column mba_source_columns[] = { { "kernel", "kernel", NULL },
                                           { "file", "file", NULL },
                                           { "line", "line", "%.0f" },
                                           { "samples", "samples", "%.0f" },
-                                          { "samples_pct", "% of them", "%.1f" },
-                                          { "waits", "warps are at", NULL },
+                                          { "samples_pct", "% of samples", "%.1f" },
+                                          { "waits", "stall reasons", NULL },
                                           { "executed", "warp instructions", "%.0f" },
-                                          { "executed_pct", "% of them", "%.1f" },
+                                          { "executed_pct", "% of instructions", "%.1f" },
                                           { 0 } };
 
 static const char *kernel_name(const mba_analysis *a, int64_t id)

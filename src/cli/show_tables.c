@@ -101,23 +101,23 @@ static mba_status energy_facts(mba_table *t, const mba_analysis *a)
             fact(t, "mean power", e[i].joules / e[i].seconds, "W");
             continue;
         }
-        snprintf(why, sizeof why, "energy: not told, the meter wants %g s and ran for", MBA_ENERGY_S_MIN);
+        snprintf(why, sizeof why, "energy: not reported, the meter needs %g s but ran for", MBA_ENERGY_S_MIN);
         fact(t, why, e[i].seconds, "s");
     }
     return MBA_OK;
 }
 
-/* Steps of which every kernel is recorded run one behind the other: beside such that nobody watches, where the store
- * has them. */
-static void event_by_event(mba_table *t, const mba_analysis *a)
+/* Kernel-traced steps run back to back. Their overhead is relative to steps without profiler that run back to back, if
+ * the store has them. */
+static void kernel_traced(mba_table *t, const mba_analysis *a)
 {
     const double base_s = isnan(a->queued_s) ? a->plain_s : a->queued_s, less_s = a->records * a->record_cost_s;
-    fact(t, "not watched, one behind the other", 1e3 * a->queued_s, "ms");
-    fact(t, "under the timeline, event by event", 1e3 * a->timeline_s, "ms");
-    fact(t, "overhead of that", 100 * (a->timeline_s / base_s - 1), "%");
-    fact(t, "cost of a record", 1e6 * a->record_cost_s, "us");
-    fact(t, "event by event, less its records (corrected)", 1e3 * (a->timeline_s - less_s), "ms");
-    fact(t, "overhead of that", 100 * ((a->timeline_s - less_s) / base_s - 1), "%");
+    fact(t, "without profiler, back to back", 1e3 * a->queued_s, "ms");
+    fact(t, "kernel-traced step", 1e3 * a->timeline_s, "ms");
+    fact(t, "overhead of kernel tracing", 100 * (a->timeline_s / base_s - 1), "%");
+    fact(t, "cost of one record", 1e6 * a->record_cost_s, "us");
+    fact(t, "kernel-traced step, corrected for records", 1e3 * (a->timeline_s - less_s), "ms");
+    fact(t, "overhead after the correction", 100 * ((a->timeline_s - less_s) / base_s - 1), "%");
 }
 
 static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
@@ -126,16 +126,16 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     char             rate[64];
     (void)full;
     snprintf(rate, sizeof rate, "%.60s/s", *a->unit ? a->unit : "units");
-    fact(t, "not watched, median", 1e3 * a->plain_s, "ms");
+    fact(t, "step time, without profiler", 1e3 * a->plain_s, "ms");
     fact(t, "spread (quartiles)", 1e3 * a->plain_spread_s, "ms");
-    fact(t, "our library attached, nothing recorded", 1e3 * a->attached_s, "ms");
-    fact(t, "the timeline's, recorded as a whole", 1e3 * a->whole_s, "ms");
-    fact(t, "overhead of that", 100 * (a->whole_s / a->plain_s - 1), "%");
-    fact(t, "on the GPU, by that record", 1e3 * a->record_s, "ms");
-    event_by_event(t, a);
+    fact(t, "with our library attached, nothing recorded", 1e3 * a->attached_s, "ms");
+    fact(t, "graph-traced step", 1e3 * a->whole_s, "ms");
+    fact(t, "overhead of graph tracing", 100 * (a->whole_s / a->plain_s - 1), "%");
+    fact(t, "graph-traced step, on the GPU", 1e3 * a->record_s, "ms");
+    kernel_traced(t, a);
     if (a->steps) fact(t, "kernels and copies", 1e3 * a->busy_s, "ms");
-    if (a->steps) fact(t, "gaps between them", 1e3 * a->idle_s, "ms");
-    if (a->steps && a->idle_seen_s > a->idle_s) fact(t, "gaps with the cost of records", 1e3 * a->idle_seen_s, "ms");
+    if (a->steps) fact(t, "gaps between kernels", 1e3 * a->idle_s, "ms");
+    if (a->steps && a->idle_seen_s > a->idle_s) fact(t, "gaps, with the cost of records", 1e3 * a->idle_seen_s, "ms");
     fact(t, b.executed ? "floor of executed work / time of all kernels" : "floor / time of all kernels",
          b.percent_of_floor, "%");
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
@@ -144,7 +144,7 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
 }
 
 static const mba_column collection_columns[] = { { "mode", "mode", NULL },
-                                                 { "set", "set", NULL },
+                                                 { "set", "counter set", NULL },
                                                  { "passes", "passes", "%.0f" },
                                                  { "seconds", "s", "%.2f" },
                                                  { "kernels", "kernels", "%.0f" },
@@ -157,10 +157,9 @@ static mba_status collections(mba_table *t, const mba_analysis *a, bool full)
 {
     mba_row_collection *r;
     int64_t             n;
-    (void)full;
     MBA_TRY(mba_load_collection(a->store, &r, &n));
     for (int64_t i = 0; i < n; i++) {
-        words(t, r[i].mode);
+        words(t, full ? r[i].mode : mba_mode_words(r[i].mode));
         words(t, r[i].metric_set);
         mba_table_number(t, whole(r[i].passes));
         mba_table_number(t, r[i].seconds);
@@ -296,7 +295,7 @@ static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
             const double rate = m ? w.weighted : w.mean;
             words(t, mba_group_name((mba_group_of)g));
             words(t, m ? "time-weighted" : "over launches");
-            words(t, w.least ? "least" : "counted");
+            words(t, w.least ? "compulsory" : "counted");
             mba_table_number(t, rate / 1e9);
             mba_table_number(t, 100 * rate / a->measured.dram);
             mba_table_number(t, 100 * rate / a->sheet.dram);
@@ -308,7 +307,7 @@ static mba_status bandwidth(mba_table *t, const mba_analysis *a, bool full)
 }
 
 static const mba_column bound_columns[] = {
-    { "kernels", "kernels", NULL }, { "reading", "reading", NULL }, { "percent", "% of their time", "%.1f" }, { 0 }
+    { "kernels", "kernels", NULL }, { "reading", "rule", NULL }, { "percent", "% of their time", "%.1f" }, { 0 }
 };
 
 static void bound_row(mba_table *t, const char *group, const char *reading, double share)
@@ -342,7 +341,7 @@ static mba_status bounds(mba_table *t, const mba_analysis *a, bool full)
 
 /* ---- reuse ---- */
 
-static const mba_column reuse_columns[] = { { "from", "touched last by", NULL },
+static const mba_column reuse_columns[] = { { "from", "last used by", NULL },
                                             { "to", "read by", NULL },
                                             { "reads", "reads", "%.0f" },
                                             { "mb", "MB/step", "%.1f" },
@@ -415,46 +414,48 @@ static mba_status notes(mba_table *t, const mba_analysis *a, bool full)
 
 const mba_show_table mba_show_tables[] = {
     { "environment", "Environment", "", environment_columns, environment },
-    { "parameters", "Table I: the workload as it ran", "", parameter_columns, parameters },
-    { "ceilings", "Ceilings", "floors take the measured one where there is one", ceiling_columns, ceilings },
-    { "steps", "Steps", "medians; warm-up is not in them", step_columns, steps },
-    { "collection", "What watching cost", "seconds with set-up", collection_columns, collections },
-    { "breakdown", "Fig. 1: where the step goes",
-      "% of the time in kernels and copies; floor: least work at the best known rates", breakdown_columns, breakdown },
-    { "operators", "Operators", "median over the steps watched; spread: distance of the quartiles", operator_columns,
-      operators },
-    { "unmatched", "Kernels that no rule knows", "the longest in a step first", mba_unmatched_columns,
+    { "parameters", "Table I: the workload", "", parameter_columns, parameters },
+    { "ceilings", "Ceilings", "floors use measured ceilings, else those of the data sheet", ceiling_columns, ceilings },
+    { "steps", "Steps", "medians, without warm-up", step_columns, steps },
+    { "collection", "Profiler overhead", "seconds, with set-up", collection_columns, collections },
+    { "breakdown", "Fig. 1: where the step goes", "% of the GPU time; floor: least work at the ceilings",
+      breakdown_columns, breakdown },
+    { "operators", "Operators", "median over the steps profiled; spread: distance between the quartiles",
+      operator_columns, operators },
+    { "unmatched", "Kernels that match no rule", "longest time per step first", mba_unmatched_columns,
       mba_fill_unmatched },
     { "kernels", "Kernels",
-      "distinct (kernel, shape), the longest in a step first; * floor of executed work, the least is not known",
+      "distinct (kernel, shape), longest time per step first; * floor of the executed work, because the least work is "
+      "unknown",
       mba_kernel_columns, mba_fill_kernels },
     { "counters", "Counters, one launch each",
-      "pipes in % of active cycles; DRAM and L1/shared data path in % of elapsed time", mba_counter_columns,
+      "pipes: % of active cycles; DRAM and L1/shared data path: % of elapsed time", mba_counter_columns,
       mba_fill_counters },
     { "roofline", "Fig. 2: roofline and the four floors",
       "GFLOP/s and FLOP/byte of the least work; * executed, by counters (tensor + vector FLOPs)", mba_roofline_columns,
       mba_fill_roofline },
     { "intensity", "Arithmetic intensity by convention",
-      "FLOP/byte; an FMA is 2; least/least: what any implementation needs", intensity_columns, intensity },
+      "FLOP/byte, an FMA counts as 2; least/least: least FLOPs over compulsory bytes", intensity_columns, intensity },
     { "classes", "Table II: classes of SSM kernels",
       "mixed: FMA pipe at least half as busy as the tensor pipe (without pipes: 16 x vector FLOPs >= tensor FLOPs / "
       "10)",
       mba_class_columns, mba_fill_classes },
     { "caches", "Figs. 3, 4, 9: caches, DRAM, sectors per request", "one launch", mba_cache_columns, mba_fill_caches },
-    { "reuse", "Reuse between operators", "within reach: the bytes touched in between fit into the last-level cache",
+    { "reuse", "Reuse between operators", "within reach: the bytes touched in between fit in the last-level cache",
       reuse_columns, reuse },
     { "bandwidth", "Fig. 4: DRAM bandwidth, both means",
-      "counted: bytes that moved, time of the counter run; least: a lower bound", bandwidth_columns, bandwidth },
-    { "blocks", "Fig. 5: lifetimes of thread blocks", "", mba_block_columns, mba_fill_blocks },
+      "counted: measured bytes over the time of the counter run; compulsory: a lower bound", bandwidth_columns,
+      bandwidth },
+    { "blocks", "Fig. 5: block lifetimes", "", mba_block_columns, mba_fill_blocks },
     { "ratio", "Fig. 6: tensor : vector : special", "(a) arithmetic FLOPs, (b) issue slots x 2", mba_ratio_columns,
       mba_fill_ratio },
-    { "bounds", "Fig. 7: what binds, by each reading", "", bound_columns, bounds },
+    { "bounds", "Fig. 7: what limits the kernels, by each rule", "", bound_columns, bounds },
     { "occupancy", "Fig. 8: occupancy and stalls", "", mba_occupancy_columns, mba_fill_occupancy },
-    { "source", "One kernel, line by line (profile --deep)",
-      "samples: of warps, wherever they are; those of one launch. Instructions of warps, counted", mba_source_columns,
+    { "source", "One kernel, line by line (profile --source)",
+      "samples: positions of warps during one launch; warp instructions: counted in another launch", mba_source_columns,
       mba_fill_source },
     { "claims", "Claims of the study", "", claim_columns, claims },
-    { "notes", "What is missing, and how to get it", "", note_columns, notes },
+    { "notes", "Missing measurements, and how to get them", "", note_columns, notes },
     { 0 },
 };
 

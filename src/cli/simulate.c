@@ -151,16 +151,18 @@ static mba_status print_text(const options *o, const mba_simulated *r, const mba
            1e3 * r->step.seconds, r->units / r->step.seconds, mba_task_unit(r->session.model.task),
            (long long)r->step.launches, 1e3 * (r->step.seconds - r->step.kernels_s), r->step.dram_read / 1e9,
            r->step.dram_write / 1e9);
-    printf("band %.1f to %.1f ms: the spreads of the machine's numbers make it %.2f to %.2f times as long (80 %% of %d "
-           "draws), steps "
-           "measured\non the H200 took %.2f to %.2f times what is predicted for them (mambascope validate)\n",
+    printf("band %.1f to %.1f ms: the uncertainty of the machine's numbers changes the time by a factor of %.2f "
+           "to %.2f (80 %% of %d samples);\nsteps measured on the H200 took %.2f to %.2f times their prediction "
+           "(mambascope validate)\n",
            1e3 * r->step.seconds * b->both.low, 1e3 * r->step.seconds * b->both.high, b->spread.low, b->spread.high,
            MBA_GPU_SAMPLES, b->validated.low, b->validated.high);
-    puts("bands of operators have the same spreads, and what held-out operators took that are limited by the same "
-         "(validate, too)");
+    puts("bands of operators combine the same uncertainty with the errors of held-out operators of the same limit "
+         "(validate)");
     if (plan > r->gpu.v[MBA_GPU_memory])
-        printf("it would not fit: the plan takes %.1f GB, the machine has %.0f\n", plan, r->gpu.v[MBA_GPU_memory]);
-    fprintf(stderr, "%.3f s with the planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
+        printf("it does not fit: the memory plan needs %.1f GB, the machine has %.0f\n", plan,
+               r->gpu.v[MBA_GPU_memory]);
+    fprintf(stderr,
+            "%.3f s including planning; %lld kernels of %lld launches simulated, %lld events, %.2f M events/s\n",
             r->seconds_taken, (long long)r->step.unique, (long long)r->step.launches, (long long)r->step.events,
             (double)r->step.events / r->seconds_taken / 1e6);
     return MBA_OK;
@@ -170,7 +172,7 @@ static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim
 {
     mba_step_deviation d;
     MBA_TRY(mba_step_deviation_find(&d, r, &o->w, sim));
-    printf("the machine's own spreads: +- %.1f %% of the step, most of it by %s (%.1f %%)\n", d.percent,
+    printf("uncertainty of the machine's numbers: +- %.1f %% of the step, most of it by %s (%.1f %%)\n", d.percent,
            mba_gpu_keys[d.key].name, d.most_percent);
     return MBA_OK;
 }
@@ -224,7 +226,7 @@ static mba_status check_options(const options *o)
                                     : m->variants                                          ? "--op"
                                     : o->w.stream                                          ? "--stream"
                                     : o->kernels                                           ? "--kernels"
-                                    : o->spread                                            ? "--spread"
+                                    : o->spread                                            ? "--uncertainty"
                                     : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
                                     : o->keys && (o->json || o->csv)                       ? "--json or --csv"
                                                                                            : NULL;
@@ -234,7 +236,7 @@ static mba_status check_options(const options *o)
                         with, with);
     if (o->spread && (o->json || o->csv || o->kernels))
         return mba_fail(MBA_E_ARG,
-                        "--spread and %s cannot be combined\nwhy: its result is a sentence below the table of a "
+                        "--uncertainty and %s cannot be combined\nwhy: its result is a line below the table of a "
                         "step\nfix: leave one of them out",
                         o->json  ? "--json"
                         : o->csv ? "--csv"
@@ -249,16 +251,17 @@ mba_status mba_command_simulate(int argc, char **argv)
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w),
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
-        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL, "print every distinct kernel launch by itself, with an empty L2",
-          0, 0 },
+        { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL,
+          "print every distinct kernel launch separately, with an empty L2", 0, 0 },
         { "--store", MBA_OPT_TEXT, &o.store, "FILE.db",
           "simulate the kernels of a store, of any program, from their counters", 0, 0 },
         { "--counted", MBA_OPT_TEXT, &o.counted, "FILE",
           "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
-          "simulate kernels known by their counters alone (src/sim/signature.h)", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.spread, NULL,
-          "say how the uncertainty of the machine's numbers changes the step", 0, 0 },
+          "simulate kernels from a table of counters (src/sim/signature.h)", 0, 0 },
+        { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
+          "print how the uncertainty of the machine's numbers changes the step", 0, 0 },
+        MBA_OPTION_ALIAS("--spread", "--uncertainty"),
         { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit",
           0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
@@ -267,9 +270,8 @@ mba_status mba_command_simulate(int argc, char **argv)
     };
     const mba_usage usage = {
         "simulate", "[options]",
-        "Predicts a training step on a GPU that need not be here, from the operators' plans:\n"
-        "time, DRAM traffic and how busy the pipes are. `mambascope validate` prints how\n"
-        "far such predictions are off.",
+        "Predicts a training step on a GPU that need not be here, from its launch plans:\ntime, DRAM traffic "
+        "and pipe utilisation. `mambascope validate` prints the errors of\nsuch predictions.",
         table,
         "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
         "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\nmambascope simulate --machine "
@@ -279,7 +281,7 @@ mba_status mba_command_simulate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if ((o.store != NULL) + (o.signatures != NULL) + (o.counted != NULL) > 1)
-        return mba_fail(MBA_E_ARG, "--store, --counted and --signatures at once\nfix: one of them");
+        return mba_fail(MBA_E_ARG, "--store, --counted and --signatures cannot be combined\nfix: use one of them");
     if (o.w.changes && !*o.w.changes) o.w.changes = NULL;
     MBA_TRY(check_options(&o));
     if (o.store || o.signatures || o.counted)

@@ -62,9 +62,9 @@ static const mba_column counted_columns[] = {
 };
 static const mba_column stored_columns[] = { SIGNATURE_COLUMNS,
                                              BAND_COLUMNS,
-                                             { "launches", "launches a step", "%.0f" },
+                                             { "launches", "launches per step", "%.0f" },
                                              { "measured_us", "measured, us", "%.1f" },
-                                             { "error", "off there, %", "%+.0f" },
+                                             { "error", "error there, %", "%+.0f" },
                                              { 0 } };
 
 static mba_status counted_row(mba_table *t, mba_profile_sum *s, const mba_profiled_kernel *c, const mba_gpu *m)
@@ -95,14 +95,14 @@ static mba_status counted_rows(mba_table *t, int *n, const char *path, const mba
         if (st == MBA_OK) mba_table_number(t, d->one[i].us);
     }
     if (st == MBA_OK && !*n)
-        st = mba_fail(
-            MBA_E_FORMAT,
-            "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-            "loads and bytes that were counted\nfix: tools/kernel_points, of a store with the sets roofline, cache "
-            "and signature",
-            path);
+        st = mba_fail(MBA_E_FORMAT,
+                      "%s has no kernel with counters\nwhy: kernels without launch plans need "
+                      "counters of instructions, loads and bytes\nfix: tools/kernel_points, of a store with the sets "
+                      "roofline, cache "
+                      "and signature",
+                      path);
     if (st == MBA_OK && *n < d->n)
-        fprintf(stderr, "%d kernels of %.2f ms without counts are left out\n", d->n - *n, 1e-3 * without_us);
+        fprintf(stderr, "%d kernels of %.2f ms without counters are left out\n", d->n - *n, 1e-3 * without_us);
     mba_profiled_destroy(d);
     return st;
 }
@@ -113,13 +113,11 @@ static mba_status say_how_far_off(bool counted)
     mba_prediction_error *off = NULL;
     if (counted) MBA_TRY(mba_prediction_error_held_out(&off));
     if (off)
-        fprintf(
-            stderr,
-            "how far off: %d kernels of our steps by their counts alone, held out, on the H200: %.0f %% on average,\n"
-            "90th percentile %.0f, worst %.0f (%.48s)\n",
-            off->n, off->mean, off->p90, off->worst, off->worst_kernel);
-    else
-        fputs("how far off: nobody has compared these; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
+        fprintf(stderr,
+                "error, held out, of %d kernels of our steps from counters only, on the H200: %.0f %% "
+                "on average,\n90th percentile %.0f, worst %.0f (%.48s)\n",
+                off->n, off->mean, off->p90, off->worst, off->worst_kernel);
+    else fputs("error: not measured for these kernels; docs/results/simulator.md has the peers' SSD kernels\n", stderr);
     mba_prediction_error_destroy(off);
     return MBA_OK;
 }
@@ -159,27 +157,28 @@ static void say_store(const mba_simulate_foreign_options *o, const mba_store_ker
 {
     const mba_band b = mba_profile_sum_band(sum);
     mba_say(stderr,
-            "SIMULATED on %s%s%s from what was counted on the %s (grade C)\n"
+            "SIMULATED on %s%s%s from counters of the %s (grade C)\n"
             "kernels of a step: %.2f ms (%.1f to %.1f); measured there %.2f ms",
             m->name, o->changes ? " with " : "", o->changes ? o->changes : "", s->gpu, 1e-3 * sum->us,
             1e-3 * sum->us * b.low, 1e-3 * sum->us * b.high, 1e-3 * sum->measured_us);
     if (s->without)
-        fprintf(stderr, "; %d kernels of %.2f ms without counts are left out", s->without, 1e-3 * s->without_us);
+        fprintf(stderr, "; %d kernels of %.2f ms without counters are left out", s->without, 1e-3 * s->without_us);
     if (off->machine)
         mba_say(stderr,
-                "\nhow far off: simulated on %s, where they were measured, these kernels are %.0f %% off on average "
-                "(90th percentile %.0f,\nworst %.0f: %.48s), their sum %+.1f %%\n",
+                "\nerror of these kernels on %s, where they were measured: %.0f %% on average (90th "
+                "percentile %.0f,\nworst %.0f: %.48s), of their sum %+.1f %%\n",
                 off->machine, off->mean, off->p90, off->worst, off->worst_kernel, off->sum);
     else
-        mba_say(stderr,
-                "\nhow far off: not known, no machine file is one of the %s; mambascope calibrate makes one there\n",
-                s->gpu);
-    fprintf(
-        stderr,
-        "bands: what %d kernels of the H200 took that were predicted like this, by what limits them (%.0f %% lie in "
-        "those of the others;\n80 asked); all of a step together took %.2f to %.2f times as long%s\n",
-        sum->kernels.points, 100.0 * sum->kernels.inside / sum->kernels.points, sum->steps.low, sum->steps.high,
-        sum->draws ? "; with the spreads of this machine's numbers" : "");
+        mba_say(
+            stderr,
+            "\nerror: unknown, because there is no machine file for the %s; mambascope calibrate writes one there\n",
+            s->gpu);
+    fprintf(stderr,
+            "bands: measured over predicted time of %d kernels of the H200, by what limits them (%.0f "
+            "%% lie in the bands of the others;\n80 are expected); whole steps took %.2f to %.2f times as "
+            "long%s\n",
+            sum->kernels.points, 100.0 * sum->kernels.inside / sum->kernels.points, sum->steps.low, sum->steps.high,
+            sum->draws ? "; with the uncertainty of this machine's numbers" : "");
 }
 
 /* Every kernel of a store by its counts, beside its time on the GPU that it was counted on and how far a simulation of

@@ -27,7 +27,7 @@ static void put_shape(json_t *o, const mba_model *m)
         if (shape[i].task == m->task) json_object_set_new(o, shape[i].key, json_integer((json_int_t)shape[i].value));
 }
 
-/* What could be made again in the backward pass: bytes that are kept, or made again. */
+/* Bytes of activations that the backward pass could recompute: those that are saved, or those that are recomputed. */
 static int64_t kept_bytes(const mba_session *s, bool kept)
 {
     int64_t bytes = 0;
@@ -58,7 +58,7 @@ static json_t *cost_json(const mba_session *s)
     return o;
 }
 
-/* The first number behind "layers." or "blocks." becomes a star. */
+/* Replaces the first number after "layers." or "blocks." by a star. */
 static void fold(char *out, size_t room, const char *name)
 {
     static const char *const word[] = { "layers.", "blocks." };
@@ -94,16 +94,16 @@ static int collect_rows(parameter_row *rows, const mba_session *s)
     return n;
 }
 
-/* Parameters by their names: layers fold into one row. */
+/* Prints the parameters by name, all layers in one row. */
 static mba_status print_parameters(FILE *f, const mba_session *s)
 {
     parameter_row *rows = calloc((size_t)s->graph->ntensors, sizeof *rows);
     if (!rows) return mba_fail(MBA_E_NOMEM, "no memory for a table of the parameters");
     const int n = collect_rows(rows, s);
-    fprintf(f, "%-40s %8s %14s\n", "parameter", "tensors", "numbers");
+    fprintf(f, "%-40s %8s %14s\n", "parameter", "tensors", "elements");
     for (int k = 0; k < n; k++)
         fprintf(f, "%-40s %8lld %14lld\n", rows[k].name, (long long)rows[k].count, (long long)rows[k].n);
-    fprintf(f, "%-40s %8s %14lld\n\n", "in all", "", (long long)mba_session_parameters(s));
+    fprintf(f, "%-40s %8s %14lld\n\n", "total", "", (long long)mba_session_parameters(s));
     free(rows);
     return MBA_OK;
 }
@@ -120,19 +120,19 @@ static void print_cost(FILE *f, const mba_session *s)
                 pass == MBA_STEP ? "step" : mba_pass_name((mba_pass)pass), c.tensor_flops / 1e9, c.vector_flops / 1e9,
                 c.special_ops / 1e9, c.read_bytes / 1e9, c.write_bytes / 1e9);
     }
-    fputs("(the least any implementation computes and moves; an FMA is 2 FLOP; a step needs less than its passes\n"
-          " by themselves where backward makes the loss as well)\n\n",
+    fputs("(least work of any implementation; an FMA is 2 FLOP; a step needs less than the sum of its passes\n"
+          " if the backward pass computes the loss as well)\n\n",
           f);
 }
 
-/* Of what gradients could make again, how much is kept: `--memory` decides (train/session.h). */
+/* How much of the recomputable activations is saved; `--memory` decides (train/session.h). */
 static void print_kept(FILE *f, const mba_session *s)
 {
-    static const char *const name[MBA_RECOMPUTE_KINDS] = { "results of gated norms", "states of ssd", "what is cheap" };
+    static const char *const name[MBA_RECOMPUTE_KINDS] = { "gated norm outputs", "SSD states", "cheap activations" };
     const mba_size_unit      u = mba_size_unit_of(mba_program_bytes(s->program));
     for (int k = 0; k < MBA_RECOMPUTE_KINDS; k++)
         if (s->graph->kept[k] + s->graph->recomputed_bytes[k])
-            fprintf(f, "%-22s %12.3f %s kept, %.3f %s made again\n", name[k], (double)s->graph->kept[k] / u.bytes,
+            fprintf(f, "%-22s %12.3f %s saved, %.3f %s recomputed\n", name[k], (double)s->graph->kept[k] / u.bytes,
                     u.name, (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
 }
 
@@ -149,22 +149,24 @@ static void print_on_machine(FILE *f, const mba_on_machine *m)
     const char *name = m->sim.gpu.name;
     if (!m->fits) {
         mba_say(f,
-                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB with everything kept\n"
-                "a smaller --batch with more --micros needs less\n",
+                "does not fit in the %.4g GB of %s: it needs at least %.1f GB, and %.1f GB to save all activations\n"
+                "a smaller --batch with more --micro-batches needs less\n",
                 m->machine_gb, name, m->plan_gb, m->whole_gb);
         return;
     }
     if (m->whole_gb > m->limit_gb)
         mba_say(f,
-                "does not fit in the %.4g GB of %s with everything kept (%.1f GB): needs --memory %.4gGB\n"
-                "the plan is then %.1f GB, and the backward pass computes again what is not kept\n",
+                "does not fit in the %.4g GB of %s with all activations saved (%.1f GB): needs --memory %.4gGB\n"
+                "the plan is then %.1f GB, and the backward pass recomputes the activations that are not saved\n",
                 m->machine_gb, name, m->whole_gb, m->limit_gb, m->plan_gb);
     else if (m->whole_gb > m->plan_gb)
-        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB keeps everything (%.1f GB)\n",
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB; --memory %.4gGB saves all activations (%.1f GB)\n",
                 m->machine_gb, name, m->plan_gb, m->limit_gb, m->whole_gb);
-    else mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, everything is kept\n", m->machine_gb, name, m->plan_gb);
+    else
+        mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, all activations are saved\n", m->machine_gb, name,
+                m->plan_gb);
     mba_say(f,
-            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate has it by "
+            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
             "operator)\n",
             name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
             units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* step_plan.h -- what a planned training step costs, for `train --dry-run`: parameters, least work, memory, and whether
- * it fits a machine that is not here. */
+/* step_plan.h -- prints the cost of a planned training step for `train --dry-run`: parameters, least work, memory, and
+ * whether it fits a machine that is not here. */
 #ifndef MBA_STEP_PLAN_H
 #define MBA_STEP_PLAN_H
 
 #include "study/on_machine.h"
 
-/* On standard output. `there`: the machine it was planned for, or NULL. */
+/* Prints to standard output. `there`: the machine of the plan, or NULL. */
 MBA_MUST mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json);
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "sim/machine.h"
 
-/* Can it be read, and is there anything in it? */
+/* Whether the store can be read and holds anything. */
 static mba_status look_at(const char *path)
 {
     mba_store    *s = NULL;
@@ -19,8 +19,8 @@ static mba_status look_at(const char *path)
     if (st == MBA_OK) st = mba_analysis_create(&a, s);
     if (st == MBA_OK && !a->nsheet && !a->nnodes && !a->nkernels)
         st = mba_fail(MBA_E_FORMAT,
-                      "'%s' is an empty store\nwhy: the run that made it was ended before it had begun\n"
-                      "fix: mambascope profile, again",
+                      "'%s' is an empty store\nwhy: its run ended before it recorded anything\n"
+                      "fix: run mambascope profile again",
                       path);
     mba_analysis_destroy(a);
     const mba_status closed = mba_store_close(s);
@@ -32,7 +32,7 @@ static void leave_out(char *names, size_t room, const char *path)
 {
     const char  *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t n = strlen(names);
-    snprintf(names + n, room - n, "%s%s", n ? ", " : "", *name ? name : "one without a name");
+    snprintf(names + n, room - n, "%s%s", n ? ", " : "", *name ? name : "(no name)");
     mba_say(stderr, "left out: %s\n", mba_message());
 }
 
@@ -41,12 +41,12 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     const char *good[MBA_RUNS_MAX];
     char        left_out[sizeof r->left_out] = "";
     int         k = 0, first = shown ? *shown : n, kept = 0;
-    if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n); // says what is wrong
+    if (n < 1 || n > MBA_RUNS_MAX) return mba_stores_open(r, path, n); // reports what is wrong
     if (n == 1) MBA_TRY(look_at(path[0]));
     if (n == 1) return mba_stores_open(r, path, n);
     for (int i = 0; i < n; i++) {
         const mba_status st = look_at(path[i]);
-        if (st == MBA_E_NOMEM) return st; // the store may be sound
+        if (st == MBA_E_NOMEM) return st; // the store may be undamaged
         if (st != MBA_OK) {
             leave_out(left_out, sizeof left_out, path[i]);
             continue;
@@ -56,9 +56,9 @@ mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, i
     }
     if (!k)
         return mba_fail(MBA_E_FORMAT,
-                        "none of the %d stores can be read\nwhy: see above\n"
+                        "none of the %d stores can be read\nwhy: the lines above say why\n"
                         "fix: name stores of `mambascope profile` or `suite`; mambascope export FILE.db --check "
-                        "says whether one is sound",
+                        "finds damage",
                         n);
     MBA_TRY(mba_stores_open(r, good, k));
     snprintf(r->left_out, sizeof r->left_out, "%s", left_out);
@@ -106,10 +106,11 @@ mba_status mba_output_check(const char *path)
 {
     mba_writer *w = NULL;
     if (is_database(path))
-        return mba_fail(MBA_E_ARG,
-                        "'%s' is a store\nwhy: what was measured would be gone\nfix: name another file, or remove "
-                        "it",
-                        path);
+        return mba_fail(
+            MBA_E_ARG,
+            "'%s' is a store\nwhy: writing there would destroy its measurements\nfix: name another file, or remove "
+            "the store",
+            path);
     MBA_TRY(mba_writer_create(&w, path));
     mba_writer_destroy(w);
     return MBA_OK;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store_files.h -- stores for a report, where one that cannot be read must not cost the others, and files that are
- * written beside stores, where none may cost a store. */
+/* store_files.h -- opens the stores of a report, leaving out unreadable ones, and checks output paths, so that no
+ * output replaces a store. */
 #ifndef MBA_CLI_STORE_FILES_H
 #define MBA_CLI_STORE_FILES_H
 
 #include "report/report.h"
 
-/* Opens those of the `n` stores that can be read; what is wrong with the others goes to stderr and, their names, into
- * r->left_out. *shown (NULL: all are) counts how many of the first *shown were opened. MBA_E_FORMAT where none can. */
+/* Opens those of the `n` stores that can be read. Errors of the others go to stderr, their names into r->left_out.
+ * *shown (NULL: all) becomes the number of the first *shown that were opened. MBA_E_FORMAT if none can be read. */
 MBA_MUST mba_status mba_stores_open_good(mba_stores *r, const char *const *path, int n, int *shown);
 
 /* Adds what machine files and the simulator say of the runs: rates of L2 and L1 that a run did not measure and, if

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* suite.c -- `mambascope suite`: the main job. Every workload watched and trained, a store each, one page from all.
+/* suite.c -- `mambascope suite`: the main job. It profiles and trains every workload, writes a store for each, and one
+ * page.
  *
  * This process plans, waits and reports; each part (suite.h) is made by a child of its own, so that a part that
  * crashes or is killed costs that part alone, and every part meets a GPU nobody has touched. */
@@ -39,7 +40,7 @@ typedef struct suite {
     int               n, failed, widest;     /* name of a wanted part, in characters */
     char              device[16], scale[16]; /* where o's texts are kept when they come from a file */
     char              failures[256];
-    double            expected_s, spent_s, gauge; /* of finished parts of this call: foreseen, taken; their ratio */
+    double            expected_s, spent_s, gauge; /* finished parts of this call: expected, taken; their ratio */
     mba_progress      bar;
 } suite;
 
@@ -51,14 +52,15 @@ static void path_of(char path[PATH_MAX_BYTES], const suite *u, const char *befor
     snprintf(path, PATH_MAX_BYTES, "%s/%s%s%s", u->out, before, name, after);
 }
 
-/* ---- options: given now, or when the suite was begun ---- */
+/* ---- options: given now, or when the suite was started ---- */
 
 static mba_status differs(const suite *u, const char *what, const char *was, const char *is)
 {
-    return mba_fail(MBA_E_ARG,
-                    "the suite in '%s' was begun with %s %s, not %s\nwhy: --resume goes on with what was begun\n"
-                    "fix: the same options, or none of them; another --out; or without --resume to begin anew",
-                    u->out, what, was, is);
+    return mba_fail(
+        MBA_E_ARG,
+        "the suite in '%s' was started with %s %s, not %s\nwhy: --resume continues with the options of the start\n"
+        "fix: give the same options or none, choose another --out, or leave --resume out to start again",
+        u->out, what, was, is);
 }
 
 static mba_status agree_text(suite *u, json_t *j, const char *key, const char **value, char *kept, size_t room)
@@ -95,7 +97,7 @@ static mba_status read_begun(suite *u)
     free(text);
     if (!j)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is damaged\nwhy: %s\nfix: remove it, and name the options of the suite "
+                        "'%s' is damaged\nwhy: %s\nfix: remove it, and give the options of the suite "
                         "again",
                         path, e.text);
     mba_status st = agree_text(u, j, "scale", &u->o.scale, u->scale, sizeof u->scale);
@@ -124,13 +126,14 @@ static mba_status write_begun(const suite *u)
     return st;
 }
 
-/* Asked in a child: a process that has opened the GPU keeps memory on it. */
+/* A child process looks for the GPU: a process that has opened it keeps memory on it. */
 static mba_status has_gpu(bool *has)
 {
     int         status = 1;
     const pid_t child = fork();
     if (child < 0)
-        return mba_fail(MBA_E_IO, "cannot start a process that looks for a GPU\nwhy: %s\nfix: --device cpu or cuda",
+        return mba_fail(MBA_E_IO,
+                        "cannot start a process that looks for a GPU\nwhy: %s\nfix: add --device cpu or --device cuda",
                         strerror(errno));
     if (child == 0) {
         const mba_device *gpu;
@@ -156,7 +159,7 @@ static mba_status settle_options(suite *u)
     if (u->full) u->o.scale = "full";
     if (u->tiny) u->o.scale = "tiny";
     if (u->o.device && !is_device(u->o.device))
-        return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", u->o.device);
+        return mba_fail(MBA_E_ARG, "--device must be cpu, cuda or cuda:N, not %s", u->o.device);
     if (u->resume || u->only) MBA_TRY(read_begun(u));
     bool gpu = false;
     if (!u->o.device) MBA_TRY(has_gpu(&gpu));
@@ -182,10 +185,11 @@ static mba_status choose_parts(suite *u)
             hits++;
         }
         if (!hits)
-            return mba_fail(MBA_E_ARG,
-                            "--only %.*s\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, or several "
-                            "with commas",
-                            (int)n, at);
+            return mba_fail(
+                MBA_E_ARG,
+                "--only: there is no workload '%.*s'\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, "
+                "or several of them with commas",
+                (int)n, at);
         at += n + (at[n] == ',');
     }
     return MBA_OK;
@@ -198,7 +202,7 @@ static void set_aside(const suite *u, const mba_suite_part *p)
     char path[PATH_MAX_BYTES], kept[PATH_MAX_BYTES + 16];
     path_of(path, u, "", p->name, ".db");
     snprintf(kept, sizeof kept, "%s.broken", path);
-    mba_say(stderr, "%s cannot be read: %.*s; it is kept as %s\n", path, (int)strcspn(mba_message(), "\n"),
+    mba_say(stderr, "%s cannot be read: %.*s; it is renamed %s\n", path, (int)strcspn(mba_message(), "\n"),
             mba_message(), kept);
     if (rename(path, kept)) fprintf(stderr, "  could not rename it: %s\n", strerror(errno));
 }
@@ -217,14 +221,15 @@ static mba_status look_at(suite *u, int i)
     case MBA_PART_STRANGE:
         return mba_fail(MBA_E_ARG,
                         "'%s' is a store that the suite did not write\nwhy: the suite would replace it\n"
-                        "fix: another --out, or move it away",
+                        "fix: choose another --out, or move the store away",
                         path);
     case MBA_PART_OTHER:
         if (!u->resume && u->wanted[i]) break;
-        return mba_fail(MBA_E_ARG,
-                        "'%s' was made with other options\nwhy: it has `%s`, this suite asks for `%s`\nfix: the same "
-                        "options, another --out, or move it away",
-                        path, have, want);
+        return mba_fail(
+            MBA_E_ARG,
+            "'%s' was recorded with other options\nwhy: it has `%s`, this suite asks for `%s`\nfix: give the "
+            "same options, choose another --out, or move it away",
+            path, have, want);
     case MBA_PART_DONE:
         if (!u->resume && u->wanted[i]) break;
         u->done[i] = true;
@@ -232,16 +237,16 @@ static mba_status look_at(suite *u, int i)
     }
     if (unlink(path))
         return mba_fail(MBA_E_IO,
-                        "cannot remove '%s'\nwhy: %s\nfix: remove it by hand, or --out "
-                        "with another folder",
+                        "cannot remove '%s'\nwhy: %s\nfix: remove it by hand, or choose "
+                        "another --out",
                         path, strerror(errno));
     return MBA_OK;
 }
 
 /* ---- making parts ---- */
 
-/* Removes what a suite that was killed has left under temporary names; the lock says that nobody writes there now. What
- * cannot be listed stays, and costs room only: who makes a file replaces the one that bears its name. */
+/* Removes temporary files of a killed suite; the lock guarantees that nobody writes them now. A file that cannot be
+ * listed stays and only takes space: the next writer of that name replaces it. */
 static void sweep(const suite *u, const char *start)
 {
     char           path[PATH_MAX_BYTES];
@@ -255,7 +260,7 @@ static void sweep(const suite *u, const char *start)
     if (folder) closedir(folder);
 }
 
-/* Its store, journals, tables that had no name yet. */
+/* Its unfinished store, with journals. */
 static void sweep_part(const suite *u, const mba_suite_part *p)
 {
     char start[64];
@@ -276,7 +281,7 @@ static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
     snprintf(steps, sizeof steps, "%lld", (long long)u->o.steps);
     snprintf(threads, sizeof threads, "%lld", (long long)u->o.threads);
     if (u->o.threads) argv[n++] = "--threads", argv[n++] = threads;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // a suite that is killed leaves nobody behind who writes
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a killed suite leaves no child that writes
     if (getppid() != parent) _exit(1);
     const int null = open("/dev/null", O_WRONLY);
     if (null >= 0) dup2(null, STDOUT_FILENO);
@@ -285,7 +290,7 @@ static void become_part(const suite *u, const mba_suite_part *p, pid_t parent)
     _exit(127);
 }
 
-/* Seconds that are left: as foreseen, at the pace of what is finished. */
+/* Seconds left: the expected ones, scaled by the pace of the finished parts. */
 static double left_s(const suite *u)
 {
     double s = 0;
@@ -314,7 +319,7 @@ static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Gives the store its name once it is complete: a store with that name is complete, also after a power cut. */
+/* A store gets its final name when it is complete. */
 static bool give_name(const suite *u, const mba_suite_part *p)
 {
     char from[PATH_MAX_BYTES], to[PATH_MAX_BYTES];
@@ -351,7 +356,7 @@ static void make_part(suite *u, int i, int number, int of)
     u->failed++;
     snprintf(u->failures + strlen(u->failures), sizeof u->failures - strlen(u->failures), "%s%s",
              *u->failures ? ", " : "", p->name);
-    fprintf(stderr, "[%*d/%d] %-*s failed; the others go on\n", digits(of), number, of, u->widest, p->name);
+    fprintf(stderr, "[%*d/%d] %-*s failed; the others continue\n", digits(of), number, of, u->widest, p->name);
 }
 
 static void make_parts(suite *u)
@@ -391,16 +396,18 @@ static mba_status finish(suite *u)
         n++;
         main_parts += !u->part[i].aside;
     }
-    if (!n) return mba_fail(MBA_E_IO, "no part of the suite could be made\nwhy: see above\nfix: mambascope doctor");
+    if (!n)
+        return mba_fail(MBA_E_IO,
+                        "every part of the suite failed\nwhy: the lines above say why\nfix: mambascope doctor");
     MBA_TRY(mba_suite_summary(u->out, paths, n, main_parts, u->json));
     if (!u->failed) return MBA_OK;
     return mba_fail(MBA_E_IO,
-                    "%d of %d parts failed: %s\nwhy: see above; the report has the others\n"
+                    "%d of %d parts failed: %s\nwhy: the lines above say why; the report has the others\n"
                     "fix: mambascope suite --resume --out %s",
                     u->failed, u->n, u->failures, u->out);
 }
 
-/* What the child does. */
+/* Runs one part, in the child process. */
 static mba_status make_named(suite *u)
 {
     char path[PATH_MAX_BYTES];
@@ -410,10 +417,11 @@ static mba_status make_named(suite *u)
         const mba_status st = mba_suite_part_make(&u->part[i], &u->o, path);
         return st == MBA_OK ? st : mba_where(st, "part %s of the suite", u->make);
     }
-    return mba_fail(MBA_E_ARG, "no part '%s'\nfix: mambascope suite --only takes parts and workloads", u->make);
+    return mba_fail(MBA_E_ARG, "there is no part '%s'\nfix: mambascope suite --only takes parts and workloads",
+                    u->make);
 }
 
-/* Parts that were made elsewhere need no GPU here; those that are missing do. */
+/* Finished parts of another machine need no GPU here; missing ones do. */
 static mba_status find_device(const suite *u)
 {
     bool missing = false;
@@ -423,8 +431,8 @@ static mba_status find_device(const suite *u)
     MBA_TRY(has_gpu(&gpu));
     if (gpu) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "no GPU here for the parts that are missing in '%s'\nwhy: `mambascope doctor` "
-                    "says more\nfix: --device cpu, or make them where there is one and --resume here",
+                    "there is no GPU here for the missing parts of '%s'\nwhy: `mambascope doctor` "
+                    "says more\nfix: use --device cpu, or run them on a machine with a GPU, then --resume here",
                     u->out);
 }
 

@@ -13,7 +13,7 @@
 
 enum { MBA_SUITE_PARTS_MAX = 24 };
 
-/* What the parts follow from. Zero and NULL: not given; mba_suite_defaults fills them in. */
+/* What determines the parts. Zero and NULL: not given; mba_suite_defaults fills them in. */
 typedef struct mba_suite_options {
     const char *scale, *device; /* "tiny", "quick", "full"; "cpu", "cuda", "cuda:1" */
     int64_t     length, repeats, steps, threads;
@@ -22,10 +22,10 @@ typedef struct mba_suite_options {
 typedef struct mba_suite_part {
     char              name[32];           /* of its store, DIR/<name>.db */
     const char       *workload;           /* "mamba2": which of the five it belongs to */
-    bool              aside;              /* beside the workload's main store: another variant or size */
-    mba_model_options model;              /* the step that is watched */
-    int64_t           steps, train_steps; /* watched; of the small model, 0: none is trained */
-    const char       *sets;               /* of counters; NULL: all; "": the timeline alone */
+    bool              aside;              /* not the workload's main store: another variant or size */
+    mba_model_options model;              /* the step that is profiled */
+    int64_t           steps, train_steps; /* profiled; of the small model, 0: none is trained */
+    const char       *sets;               /* counter sets; NULL: all; "": the timeline only */
     const char       *small;              /* fields of the small model */
     mba_batch_shape   batch;              /* of the small model */
     double            lr, expect_s;       /* expect_s: on the machine where the suite was timed */
@@ -34,14 +34,14 @@ typedef struct mba_suite_part {
 void mba_suite_defaults(mba_suite_options *o); /* all but the device */
 /* The parts, main ones first; how many. Options must be complete. */
 int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_options *o);
-/* Everything that decides what a part measures: "profile --model .. ; train --set ..". */
+/* All options that determine what a part measures: "profile --model .. ; train --set ..". */
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p);
 
-/* Makes the store of a part at `path`. A small model that this device cannot train is a note in the store,
- * not a failure. */
+/* Writes the store of a part to `path`. If this device cannot train the small model, the store has a note; the part
+ * does not fail. */
 MBA_MUST mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path);
 
-/* What stands under the name of a part's store. */
+/* What a part's store is. */
 typedef enum mba_suite_state {
     MBA_PART_ABSENT,
     MBA_PART_DONE,

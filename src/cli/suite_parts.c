@@ -13,13 +13,13 @@
 
 /* ---- the five workloads ---- */
 
-/* A preset per machine: on the CPU one that takes seconds, on a GPU the headline run of the study. */
+/* One preset per device: on the CPU one that takes seconds, on a GPU the headline run of the study. */
 typedef struct workload {
     const char     *name, *cpu, *cuda;
     mba_batch_shape cpu_shape, cuda_shape; /* text on the CPU: the length is the suite's */
     const char     *small;
     mba_batch_shape batch;
-    double          lr, cpu_s, cuda_s; /* seconds a quick part took, for the first guess of what is left */
+    double          lr, cpu_s, cuda_s; /* seconds of a quick part, for the first estimate of the time left */
 } workload;
 
 static const workload workloads[] = {
@@ -76,8 +76,9 @@ static const workload workloads[] = {
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
-/* Beside the main stores of a full run on a GPU: other variants with the counters that claims F5 and F9 and the ladder
- * need (chunked ones first: claims look at few neighbours), then other sizes for Fig. 11, their timeline alone. */
+/* A full run on a GPU also has: other variants, with the counters that claims F5 and F9 and the SSD ladder need
+ * (chunked ones first, because claims look at few further stores), then other sizes for Fig. 11, with a timeline
+ * only. */
 typedef struct beside {
     const char     *name, *workload, *variants, *sets;
     mba_batch_shape shape;
@@ -194,7 +195,7 @@ static void add_shape(words *w, const mba_batch_shape *s)
     add_number(w, "--graphs", s->graphs);
 }
 
-enum { BLOCKS_MOST = 512 }; // of a kernel, whose lifetimes go into a store with all counters
+enum { BLOCKS_MOST = 512 }; // block lifetimes recorded per kernel, in stores with all counters
 
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 {
@@ -206,7 +207,7 @@ void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
     add(&w, "--op", p->model.variants);
     add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu"); // whichever GPU of the machine
     add_number(&w, "--steps", p->steps);
-    add(&w, "--sets", p->sets && !*p->sets ? "''" : p->sets);
+    add(&w, "--sets", p->sets && !*p->sets ? "''" : p->sets); // as in the stores of finished parts, which are compared
     add_number(&w, "--threads", p->model.threads);
     if (!p->sets && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
     if (!p->train_steps) return;
@@ -288,7 +289,8 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
     making           m = { .part = p, .options = o, .began = mba_clock_s() };
     char             command[256];
     const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
-    if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM) return trained_st; // a full disk is worth another try
+    if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM)
+        return trained_st; // a full disk may pass: --resume tries again
     if (trained_st != MBA_OK)
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
     snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);

@@ -19,13 +19,13 @@
 #include "study/step_breakdown.h"
 #include "study/validation.h"
 
-enum { MAIN_PARTS = 5 }; /* that a page has room for, where none of them is a workload's main one */
+enum { MAIN_PARTS = 5 }; /* shown on a page if no store is a workload's main one */
 typedef struct ending {
     mba_stores r;
     mba_table *step, *kinds, *training;
 } ending;
 
-/* The name of the part: of its store. */
+/* The name of the part. */
 static const char *name_of(const mba_run *run)
 {
     const char *part = mba_env_find(run->a, "suite.part");
@@ -43,22 +43,22 @@ static mba_status make_tables(ending *e)
                                                              { "model", "model", NULL },
                                                              { "parameters_m", "parameters, M", "%.1f" },
                                                              { "batch", "batch", NULL },
-                                                             { "plan_gb", "plan, GB", "%.3g" },
+                                                             { "plan_gb", "memory plan, GB", "%.3g" },
                                                              { "step_ms", "step, ms", "%.1f" },
                                                              { "units_per_s", "rate", "%.1f" },
-                                                             { "unit", "in", NULL },
+                                                             { "unit", "unit", NULL },
                                                              { "percent_of_floor", "% of floor", "%.0f" },
                                                              { 0 } }));
     MBA_TRY(mba_table_create(&e->kinds, kinds));
     return mba_table_create(&e->training, (const mba_column[]){ { "workload", "workload", NULL },
                                                                 { "steps", "steps", "%.0f" },
-                                                                { "units", "seen", "%.0f" },
-                                                                { "unit", "of", NULL },
+                                                                { "units", "trained on", "%.0f" },
+                                                                { "unit", "unit", NULL },
                                                                 { "first_loss", "first loss", "%.3f" },
                                                                 { "last_loss", "last loss", "%.3f" },
                                                                 { "valid_loss", "validation", "%.3f" },
                                                                 { "score", "score", NULL },
-                                                                { "units_per_s", "seen per s", "%.0f" },
+                                                                { "units_per_s", "units/s", "%.0f" },
                                                                 { 0 } });
 }
 
@@ -124,7 +124,7 @@ static mba_status fill_tables(ending *e)
     for (int i = 0; i < e->r.n; i++) MBA_TRY(step_row(e->step, &e->r.run[i]));
     for (int i = 0; i < e->r.n; i++) training_row(e->training, &e->r.run[i]);
     kind_rows(e);
-    return mba_table_status(e->training); // which is not printed where it has no rows
+    return mba_table_status(e->training); // it is not printed if it has no rows
 }
 
 static mba_status print_json(const ending *e)
@@ -144,7 +144,7 @@ static mba_status print_tables(const ending *e)
     printf("%s: a training step (forward, loss, backward, AdamW), %s; random tokens and pixels, SYNTHETIC graphs\n",
            mba_run_device(e->r.run[0].a), mba_env_find(e->r.run[0].a, "run.precision"));
     MBA_TRY(mba_table_print(e->step, stdout, MBA_TABLE_TEXT));
-    puts("\nWhere its time goes, % of the step");
+    puts("\nWhere the time goes, % of the step");
     MBA_TRY(mba_table_print(e->kinds, stdout, MBA_TABLE_TEXT));
     if (!mba_table_rows(e->training)) return MBA_OK;
     puts("\nSmall models of each family trained on SYNTHETIC data: text (bytes), shapes, peptides");
@@ -170,29 +170,28 @@ static mba_status write_files(ending *e, const char *out)
     return st;
 }
 
-/* ---- ten lines ---- */
+/* ---- summary lines ---- */
 
 static void workload_line(FILE *f, const mba_run *run)
 {
     const mba_analysis *a = run->a;
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
-    mba_say(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of it; at %.0f %% of its floor\n", name_of(run),
+    mba_say(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of GPU time; %.0f %% of floor\n", name_of(run),
             mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit,
             100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
     mba_doubt d[MBA_DOUBTS_MAX];
     for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_say(f, "            note: %s\n", d[i].text);
-    if (b.percent_of_floor > 100)
-        mba_say(f, "            note: above 100 %% of its floor: %s\n", mba_above_all(a).text);
+    if (b.percent_of_floor > 100) mba_say(f, "            note: above 100 %% of floor: %s\n", mba_above_all(a).text);
 }
 
 static void gain_line(FILE *f, const mba_stores *r)
 {
     const mba_gain most = mba_most_to_gain(r);
     if (!most.kernel) {
-        fputs("most to gain: no kernel has a floor here\n", f);
+        fputs("largest possible gain: unknown, no kernel has a floor\n", f);
         return;
     }
-    mba_say(f, "most to gain: %s in %s, %.1f %% of the step above its floor by %s\n",
+    mba_say(f, "largest possible gain: %s in %s, %.1f %% of the step above its floor (bound by %s)\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
             mba_floor_words(most.kernel->bound));
 }
@@ -207,7 +206,8 @@ static void claims_line(FILE *f, const mba_stores *r)
         if (!strcmp(name_of(&r->run[i]), "mamba2")) run = &r->run[i];
     mba_claims_judge(run->a, claim);
     if (strncmp(run->a->device, "cuda", 4)) {
-        fputs("claims of the study: open, they are about GPUs; mambascope suite --device cuda judges them\n", f);
+        fputs("claims of the study: open, because they are about GPUs; mambascope suite --device cuda judges them\n",
+              f);
         return;
     }
     fprintf(f, "claims of the study, by %s:", name_of(run));
@@ -237,7 +237,7 @@ static void training_line(FILE *f, const mba_stores *r)
 
 static void help_line(FILE *f, const mba_whatif *w)
 {
-    fprintf(f, "what would help (SIMULATED %s, %% of time per %% more): ", w->machine);
+    fprintf(f, "which resource helps most (SIMULATED %s, %% less time per %% more of it): ", w->machine);
     for (int i = 0; i < w->nmodels; i++) {
         int          axis;
         const double gain = mba_whatif_gain(w, &w->model[i], &axis);
@@ -254,7 +254,7 @@ static void print_summary(FILE *f, const mba_stores *r, const char *out)
     claims_line(f, r);
     training_line(f, r);
     if (r->whatif) help_line(f, r->whatif);
-    mba_say(f, "the report: %s/report.html; its numbers: %s/summary.json\n", out, out);
+    mba_say(f, "report: %s/report.html; its numbers: %s/summary.json\n", out, out);
 }
 
 /* ---- where no GPU was measured: the full-size workloads on simulated ones ---- */
@@ -299,7 +299,7 @@ static mba_status print_simulation_error(void)
     mba_measured *d;
     MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
     const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD);
-    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; whole steps at worst "
+    printf("error against the H200, %d points held out: mean %.0f %%, 90th percentile %.0f %%; worst whole step "
            "%+.0f %%. H100: not validated.\n",
            held.points, held.mape, held.p90, mba_worst_step_percent(d));
     mba_measured_destroy(d);
@@ -316,7 +316,7 @@ static mba_status print_simulated(void)
     if (st == MBA_OK) st = simulated_rows(t, sim, "h200");
     if (st == MBA_OK) st = simulated_rows(t, sim, "h100");
     if (st == MBA_OK) {
-        puts("\nSIMULATED: a training step at full size, bf16 with fp32 masters, one captured graph");
+        puts("\nSIMULATED: a training step at full size, bf16 with fp32 master weights, one CUDA graph");
         st = mba_table_print(t, stdout, MBA_TABLE_TEXT);
         if (st == MBA_OK) st = print_simulation_error();
     }
@@ -333,7 +333,7 @@ static mba_status print_all(const ending *e, const char *out, bool json, bool si
     return MBA_OK;
 }
 
-/* Files first: who reads the tables through a pipe may have seen enough after a line. */
+/* Writes the files first: the reader of a pipe may close it after a line. */
 static mba_status end_with(ending *e, const char *out, bool json)
 {
     bool cuda = false;
@@ -347,7 +347,7 @@ static mba_status end_with(ending *e, const char *out, bool json)
     if (st == MBA_OK) st = write_files(e, out);
     if (st == MBA_OK) {
         st = print_all(e, out, json, !cuda && !tiny);
-    } else { // the first story counts
+    } else { // the first error counts
         const mba_status printed = (json ? print_json : print_tables)(e);
         (void)printed;
     }

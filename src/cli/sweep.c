@@ -118,7 +118,7 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 {
     static const mba_column ratio[] = { { "speedup_low", "speed at least", "%.3f" },
                                         { "speedup_high", "at most", "%.3f" },
-                                        { "faster_percent", "faster, % of draws", "%.0f" } };
+                                        { "faster_percent", "faster, % of samples", "%.0f" } };
     for (; point->key; point++) {
         *out++ = *point;
         for (int i = 0; i < 3 && !strcmp(point->key, "speedup"); i++) *out++ = ratio[i];
@@ -128,19 +128,15 @@ static void add_ratio(mba_column out[POINT_COLUMNS + 3], const mba_column *point
 
 static mba_status run(const options *o)
 {
-    char                    heading[2][96], number[MBA_SWEEP_NUMBERS][32];
-    const mba_column        point_columns[POINT_COLUMNS] = { { "model", "model", NULL },
-                                                             { "first", heading[0], NULL },
-                                                             { "second", heading[1], NULL },
-                                                             { "step_ms", "step, ms", "%.3f" },
-                                                             { "low_ms", "at least", "%.3f" },
-                                                             { "high_ms", "at most", "%.3f" },
-                                                             { "speedup", "speed, times unchanged", "%.3f" },
-                                                             { "units_per_s", "tokens, images or graphs/s", "%.0f" },
-                                                             { "dram_gbs", "DRAM, GB/s", "%.0f" },
-                                                             { "bound", "longest node bound by", NULL },
-                                                             { "grade", "grade", NULL },
-                                                             { 0 } };
+    char             heading[2][96], number[MBA_SWEEP_NUMBERS][32];
+    const mba_column point_columns[POINT_COLUMNS] = {
+        { "model", "model", NULL },           { "first", heading[0], NULL },
+        { "second", heading[1], NULL },       { "step_ms", "step, ms", "%.3f" },
+        { "low_ms", "at least", "%.3f" },     { "high_ms", "at most", "%.3f" },
+        { "speedup", "speed-up", "%.3f" },    { "units_per_s", "tokens, images or graphs/s", "%.0f" },
+        { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "bound", "longest node bound by", NULL },
+        { "grade", "grade", NULL },           { 0 }
+    };
     mba_column              drawn[POINT_COLUMNS + 3], many[MBA_SWEEP_NUMBERS + 2] = { { "model", "model", NULL } };
     const mba_model_options one[] = { o->s.w.model, { 0 } }, *models = o->s.w.model.name ? one : mba_full_size;
     const char             *machine = o->s.w.machine, *changes = o->s.w.changes;
@@ -168,9 +164,8 @@ static mba_status run(const options *o)
                 (long long)s.kernels, (long long)s.events, (double)s.events / s.seconds / 1e6);
         if (o->axis[0] && mba_sweep_draws(&s))
             fprintf(stderr,
-                    "bands of speeds are of %d pairs of draws: what both machines share cancels, what the model is off "
-                    "is not "
-                    "in them\n",
+                    "bands of speed-ups come from %d paired samples: shared uncertainty cancels; model "
+                    "error is not included\n",
                     MBA_GPU_SAMPLES);
     }
     mba_table_destroy(t);
@@ -220,15 +215,17 @@ static void say_band(const options *o)
             o->s.validated.low, o->s.validated.high,
             o->elasticity || o->balance
                 ? ""
-                : "; \"at least\" and \"at most\" have that and the spreads of the machine's numbers");
+                : "; \"at least\" and \"at most\" combine it with the uncertainty of the machine's numbers");
 }
 
 static mba_status check_experiment(const options *o)
 {
     const int parts = parts_of(o->experiment);
-    if (!parts) return mba_fail(MBA_E_ARG, "no experiment '%s'\nfix: q1, q2, q3, d1, d2, d3, n1, n2", o->experiment);
-    return o->part > parts ? mba_fail(MBA_E_ARG, "--part %lld\nwhy: %s has %d\nfix: 1 to %d", (long long)o->part,
-                                      o->experiment, parts, parts)
+    if (!parts)
+        return mba_fail(MBA_E_ARG, "there is no experiment '%s'\nfix: choose q1, q2, q3, d1, d2, d3, n1, n2",
+                        o->experiment);
+    return o->part > parts ? mba_fail(MBA_E_ARG, "there is no --part %lld\nwhy: %s has %d\nfix: choose 1 to %d",
+                                      (long long)o->part, o->experiment, parts, parts)
                            : MBA_OK;
 }
 
@@ -257,11 +254,12 @@ static mba_status check_options(const options *o)
                         "--elasticity and %s cannot be combined\nwhy: it changes every number of the machine in "
                         "turn\nfix: leave one of them out",
                         o->axis[0] ? "--axis" : "--by");
-    if (o->part && !o->experiment) return mba_fail(MBA_E_ARG, "--part of what?\nfix: --experiment q2 --part 1");
+    if (o->part && !o->experiment)
+        return mba_fail(MBA_E_ARG, "--part needs --experiment\nfix: for example --experiment q2 --part 1");
     if (o->s.w.model.name) return MBA_OK;
     if (o->s.w.model.set || memcmp(&o->s.w.model.shape, &none, sizeof none))
         return mba_fail(MBA_E_ARG,
-                        "%s without --model\nwhy: the five workloads have sizes of their own\nfix: --model NAME",
+                        "%s needs --model\nwhy: the five workloads have sizes of their own\nfix: add --model NAME",
                         o->s.w.model.set ? "--model-set" : "a size");
     return MBA_OK;
 }
@@ -281,8 +279,9 @@ mba_status mba_command_sweep(int argc, char **argv)
         { "--part", MBA_OPT_INT, &o.part, "N", "--experiment: print only its table N", 1, 9 },
         { "--elasticity", MBA_OPT_FLAG, &o.elasticity, NULL,
           "print instead how many percent a step gets faster per percent more of each number", 0, 0 },
-        { "--spread", MBA_OPT_FLAG, &o.s.spread, NULL,
+        { "--uncertainty", MBA_OPT_FLAG, &o.s.spread, NULL,
           "add bands from the uncertainty of the machine's numbers, and how often each point wins", 0, 0 },
+        MBA_OPTION_ALIAS("--spread", "--uncertainty"),
         MBA_WORKLOAD_OPTIONS(&o.s.w),
         MBA_TABLE_OPTIONS(&o.json, &o.csv),
         { 0 },
@@ -294,7 +293,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "ratio       tensor FLOPs per FMA FLOP at the machine's vector rate (H100: 16)\n"
                               "clock       all four clocks, by a factor\n"
                               "launch      the cost of starting kernels and blocks, by a factor\n"
-                              "persistent  1: blocks stay and loop over the work\n"
+                              "persistent  1: persistent blocks, which loop over the work\n"
                               "ring        stages of asynchronous copies\n"
                               "keep        scratch that a merged kernel would keep on the chip: none, all, CB, states",
                               table,
@@ -302,7 +301,7 @@ mba_status mba_command_sweep(int argc, char **argv)
                               "block_start=0:350:1000 --by persistent=0:1\n"
                               "mambascope sweep --elasticity --csv > elasticity.csv\n"
                               "mambascope sweep --experiment q2\n"
-                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --spread\n" };
+                              "mambascope sweep --axis xu=x1.5:x2 --model mamba-130m --uncertainty\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.s.w.changes && !*o.s.w.changes) o.s.w.changes = NULL;

@@ -24,7 +24,7 @@ struct mba_table {
     int               ncolumns;
     cell             *cells;
     size_t            ncells, room, flown; /* flown: cells that mba_table_flow has printed */
-    bool              starved;             /* a cell found no memory: the table is never printed */
+    bool              starved;             /* a cell found no memory: the table is not printed */
 };
 
 mba_status mba_table_create(mba_table **out, const mba_column *columns)
@@ -77,8 +77,8 @@ static void add(mba_table *t, char *text, double number)
     else t->cells[t->ncells++] = (cell){ text, number };
 }
 
-/* Names come from files and programs of others. What is not UTF-8 would be a JSON object without its key. Takes `text`;
- * NULL: no memory. */
+/* Names come from other files and programs. A name that is not UTF-8 would be lost in JSON. Takes `text`; NULL: no
+ * memory. */
 static char *repaired(char *text)
 {
     mba_text   better = { 0 };
@@ -134,7 +134,7 @@ void mba_table_widen(mba_table *t, int column, int letters)
     if (letters > t->least[column]) t->least[column] = letters;
 }
 
-/* As wide as the heading, and as was asked for. */
+/* At least as wide as the heading and as requested. */
 static int least_width(const mba_table *t, int column)
 {
     const int w = letters_of(t->column[column].heading);
@@ -149,7 +149,7 @@ static int width_of(const mba_table *t, int column)
     return w;
 }
 
-/* A line break in a name would be a row, an escape a command to the terminal. */
+/* Escapes control characters: a line break would start a row, an escape sequence would control the terminal. */
 static void print_plain(FILE *f, const char *s)
 {
     for (; *s; s++) {
@@ -231,7 +231,7 @@ static json_t *json_row(const mba_table *t, size_t i)
     return NULL;
 }
 
-/* What cannot be written is told by whoever owns the file; what else json_dumpf lacks is memory. */
+/* The owner of the file reports write errors; other failures of json_dumpf are lack of memory. */
 static mba_status dump(const json_t *j, FILE *f, size_t flags)
 {
     return j && (json_dumpf(j, f, flags) == 0 || ferror(f)) ? MBA_OK : no_memory();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* table.h -- one table, three ways out: aligned text, CSV, JSON.
+/* table.h -- one table, printed as aligned text, CSV or JSON.
  *
  *     mba_table *t;
  *     MBA_TRY(mba_table_create(&t, (const mba_column[]){ { "model", "model", NULL }, { "ms", "step, ms", "%.1f" },
@@ -31,7 +31,7 @@ void                mba_table_text(mba_table *t, const char *fmt, ...) __attribu
 void                mba_table_cut(mba_table *t, const char *text, size_t most); /* at most so many bytes of it */
 void                mba_table_number(mba_table *t, double v);                   /* NaN: absent */
 void                mba_table_widen(mba_table *t, int column, int letters);     /* at least so wide, in text */
-/* MBA_E_NOMEM where a cell found no memory: for who counts rows, or fills a table and does not print it. */
+/* MBA_E_NOMEM if a cell found no memory: for callers that count rows or do not print the table. */
 MBA_MUST mba_status mba_table_status(const mba_table *t);
 size_t              mba_table_rows(const mba_table *t);
 MBA_MUST mba_status mba_table_print(const mba_table *t, FILE *f, mba_table_form form);
@@ -40,7 +40,7 @@ MBA_MUST mba_status mba_table_print(const mba_table *t, FILE *f, mba_table_form 
  * with `last`, of JSON what closes the array. Text is as wide as the headings, unless it was widened. */
 MBA_MUST mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, bool last);
 
-/* Two flags of a command that prints one table, and what they ask for; who types both is refused (cli/options.h). */
+/* The flags --json and --csv of a command that prints one table. Giving both is an error (cli/options.h). */
 #define MBA_TABLE_OPTIONS(json, csv) \
     { "--json", MBA_OPT_FLAG, json, NULL, "print JSON, an array of objects", 0, 0 }, \
     { \
@@ -48,7 +48,7 @@ MBA_MUST mba_status mba_table_flow(mba_table *t, FILE *f, mba_table_form form, b
     }
 mba_table_form mba_table_form_of(bool json, bool csv);
 
-/* `text` as a JSON string with its quotes, for documents that are not tables alone. */
+/* `text` as a JSON string with quotes, for documents with more than tables. */
 MBA_MUST mba_status mba_table_json_text(FILE *f, const char *text);
 
 #endif

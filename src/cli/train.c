@@ -29,12 +29,13 @@
 #include "device/cpu/ceilings.h"
 #include "ops/lamb/lamb.h"
 #include "study/on_machine.h"
+#include "sim/machine_names.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 #include "train/text_data.h"
 #include "train/train.h"
 
-enum { MBA_OPTIONS_MAX = 80, PATH_ROOM = 4096 };
+enum { MBA_OPTIONS_MAX = 96, PATH_ROOM = 4096 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -57,10 +58,10 @@ typedef struct train_cli {
     mba_train_report  last;
     int64_t           left_out; /* already told */
     mba_option        table[MBA_OPTIONS_MAX];
-    json_t           *saved, *kept;      /* options of the checkpoint that is resumed; of its run as last started */
-    json_t           *options, *changes; /* of this run; which are not those of the checkpoint */
-    char              from[PATH_ROOM], folder[PATH_ROOM]; /* the checkpoint that is resumed; its run */
-    mba_lock         *lock, *read; /* of the folder that this run writes to; of that whose run it goes on with */
+    json_t           *saved, *kept;      /* options of the resumed checkpoint; of its run when last started */
+    json_t           *options, *changes; /* of this run; those that differ from the checkpoint's */
+    char              from[PATH_ROOM], folder[PATH_ROOM]; /* the resumed checkpoint; its run */
+    mba_lock         *lock, *read; /* of the folder that this run writes; of the run that it resumes */
 } train_cli;
 
 /* ---- what a step costs ---- */
@@ -80,7 +81,7 @@ static mba_status dry_run(train_cli *c)
         mba_on_machine_end(&there);
         return st;
     }
-    if (!so.memory_bytes) so.memory_bytes = INT64_MAX; // a plan for a machine that is not here
+    if (!so.memory_bytes) so.memory_bytes = INT64_MAX; // a plan, not limited by this machine
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_step_plan_print(&s, NULL, c->json);
     mba_session_end(&s);
@@ -89,7 +90,7 @@ static mba_status dry_run(train_cli *c)
 
 /* ---- training ---- */
 
-/* The least seconds of a step on this device; 0 where its rates cannot be measured. */
+/* The floor of a step on this device, in seconds; 0 if its rates cannot be measured. */
 static double floor_of(const train_cli *c, const mba_session *s)
 {
     mba_ceilings     rates;
@@ -103,7 +104,7 @@ static double floor_of(const train_cli *c, const mba_session *s)
     return floor_s;
 }
 
-/* A network that learns other classes than those of --init begins them with a new head. Errors are told where the
+/* A network with other classes than the checkpoint of --init starts with a new head. Errors are reported when the
  * checkpoint is loaded. */
 static void tell_new_head(const char *init, const mba_model *m)
 {
@@ -114,8 +115,8 @@ static void tell_new_head(const char *init, const mba_model *m)
         || mba_checkpoint_config(&from, &format, path) != MBA_OK || from.task != MBA_TASK_IMAGES
         || mba_model_complete(&from) != MBA_OK || from.vision.classes == m->vision.classes)
         return;
-    mba_say(stderr, "the head starts anew: it has %lld classes, that of '%s' has %lld\n", (long long)m->vision.classes,
-            path, (long long)from.vision.classes);
+    mba_say(stderr, "the head is initialised again: it has %lld classes, the head of '%s' has %lld\n",
+            (long long)m->vision.classes, path, (long long)from.vision.classes);
 }
 
 static void planned(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data)
@@ -132,11 +133,11 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
             (long long)(c->o.micros > 0 ? c->o.micros : 1), mba_cpu_threads());
     mba_say(stderr, "data: %s\n", mba_feed_words(data).text);
     tell_new_head(c->o.init, &s->model);
-    if (!c->o.out) fputs("nothing is kept of this run: --out DIR keeps its log and checkpoints\n", stderr);
+    if (!c->o.out) fputs("this run stores nothing: --out DIR stores its log and checkpoints\n", stderr);
     mba_program_print_memory(stderr, s->program);
     const mba_size_unit u = mba_size_unit_of(mba_program_bytes(s->program));
     if (judge)
-        fprintf(stderr, "%-22s %12s %12.3f   beside it: parameters and forward pass of the model that is judged\n",
+        fprintf(stderr, "%-22s %12s %12.3f   in addition: parameters and forward pass of the validation session\n",
                 "validation", "", (double)mba_program_bytes(judge->program) / u.bytes);
 }
 
@@ -164,8 +165,8 @@ static void report(void *ctx, const mba_train_report *r)
     if (r->left_out > c->left_out) {
         c->left_out = r->left_out;
         mba_progress_end(&c->bar);
-        mba_say(stderr, "step %lld: %lld left out so far; the last: %s\n", (long long)r->step, (long long)r->left_out,
-                r->story ? r->story : "");
+        mba_say(stderr, "step %lld: %lld items skipped so far; the last: %s\n", (long long)r->step,
+                (long long)r->left_out, r->story ? r->story : "");
     }
     if (r->skipped || r->valid.units) {
         mba_progress_end(&c->bar);
@@ -173,7 +174,10 @@ static void report(void *ctx, const mba_train_report *r)
         if (r->valid.units) {
             fprintf(stderr, "step %lld  loss %.4f  ", (long long)r->step, r->loss);
             print_judgement(stderr, &r->valid, c->loss_unit);
-            fprintf(stderr, "%s\n", !r->best ? "" : c->o.out ? ", the best so far: kept as best" : ", the best so far");
+            fprintf(stderr, "%s\n",
+                    !r->best   ? ""
+                    : c->o.out ? ", the best so far: saved as best"
+                               : ", the best so far");
         }
     } else if (!mba_on_terminal() && (r->step % 100 == 0 || r->step == r->steps)) {
         fprintf(stderr, "step %lld  loss %.4f  norm %.3f  lr %.2e  %.0f %s/s\n", (long long)r->step, r->loss,
@@ -181,7 +185,7 @@ static void report(void *ctx, const mba_train_report *r)
     }
 }
 
-/* A sample that cannot be made is no reason to end a run; it is told once. */
+/* A sample that fails does not end the run. The failure is reported once. */
 static void saved(void *ctx, const char *checkpoint, int64_t step)
 {
     train_cli *c = ctx;
@@ -192,7 +196,7 @@ static void saved(void *ctx, const char *checkpoint, int64_t step)
     c->sample = NULL;
 }
 
-/* The most memory this process had resident. */
+/* The peak resident memory of this process. */
 static json_int_t peak_bytes(void)
 {
     struct rusage use;
@@ -229,7 +233,7 @@ static void print_result(const train_cli *c)
 {
     const mba_train_report *r = &c->last;
     if (!r->units) {
-        printf("no step left to take: the checkpoint has %lld, --steps asks for %lld\n", (long long)r->step,
+        printf("no step is left: the checkpoint has %lld, --steps asks for %lld\n", (long long)r->step,
                (long long)c->o.schedule.steps);
         return;
     }
@@ -239,7 +243,7 @@ static void print_result(const train_cli *c)
         fputs(", ", stdout);
         print_judgement(stdout, &r->valid, c->loss_unit);
     }
-    if (r->left_out) printf("; %lld damaged or empty items left out", (long long)r->left_out);
+    if (r->left_out) printf("; %lld damaged or empty items skipped", (long long)r->left_out);
     printf("%s\n", !interrupted ? "" : c->o.out ? "; interrupted, saved" : "; interrupted, not saved: no --out");
 }
 
@@ -248,15 +252,15 @@ static mba_status show_encoding(void *ctx, int64_t done, int64_t all, int64_t to
     mba_progress *p = ctx;
     char          note[64];
     if (interrupted)
-        return mba_fail(MBA_E_IO, "interrupted while the text was prepared; nothing was kept\n"
-                                  "fix: the same command again");
+        return mba_fail(MBA_E_IO, "interrupted while the text was prepared; nothing was stored\n"
+                                  "fix: run the same command again");
     p->total = all;
     snprintf(note, sizeof note, "%.1f M tokens", (double)tokens / 1e6);
     if (p->terminal) mba_progress_show(p, done, note);
     return MBA_OK;
 }
 
-/* Text is prepared on the way, into the folder of the run. */
+/* Encodes text into token files in the folder of the run. */
 static mba_status prepare_text(train_cli *c, mba_text_data *d)
 {
     char         folder[4096], from[4096];
@@ -268,7 +272,7 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     MBA_TRY(mba_model_complete(&m));
     if (checkpoint) MBA_TRY(mba_checkpoint_find(from, sizeof from, checkpoint));
     if (c->o.out && snprintf(folder, sizeof folder, "%s/tokens", c->o.out) >= (int)sizeof folder)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", c->o.out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", c->o.out);
     const mba_status st = mba_text_data_open(d, &(mba_text_data_options){ .data = c->o.feed.data,
                                                                           .tokenizer = c->o.feed.tokenizer,
                                                                           .field = c->field,
@@ -284,7 +288,7 @@ static mba_status prepare_text(train_cli *c, mba_text_data *d)
     return MBA_OK;
 }
 
-/* The run has the folder to itself from here on, or from the moment it looked for a checkpoint there. */
+/* Locks the folder for this run, unless lock_resumed has locked it already. */
 static mba_status lock_run(train_cli *c, const char *folder)
 {
     if (!c->lock && !c->dry_run) MBA_TRY(mba_lock_folder(&c->lock, folder));
@@ -305,7 +309,7 @@ static mba_status run_training(train_cli *c)
     if (c->o.out) MBA_TRY(lock_run(c, c->o.out));
     if (c->o.out && !c->o.resume) MBA_TRY(mba_checkpoint_require_empty(c->o.out));
     mba_interrupts(on_signal);
-    signal(SIGPIPE, SIG_IGN); // that nobody listens any more is no reason to lose a run
+    signal(SIGPIPE, SIG_IGN); // a closed pipe must not end the run
     c->o.stop = &interrupted;
     c->o.planned = planned;
     c->o.report = report;
@@ -324,36 +328,37 @@ static mba_status run_training(train_cli *c)
     return st;
 }
 
-/* ---- going on with a run ---- */
+/* ---- resuming ---- */
 
-/* The newest sound checkpoint of a run, into c->from; damaged ones that are newer are told of, also with --quiet. */
+/* Puts the newest undamaged checkpoint of a run into c->from. Names damaged ones that are newer, even with --quiet. */
 static mba_status choose_sound(train_cli *c, const char *run)
 {
     char broken[2048];
     MBA_TRY(mba_checkpoint_newest_sound(c->from, sizeof c->from, broken, sizeof broken, run));
     for (char *line = broken, *end; (end = strchr(line, '\n')); line = end + 1)
-        mba_say(stderr, "a damaged checkpoint is left out, and kept as step-*.broken: %.*s\n", (int)(end - line), line);
-    if (*broken && *c->from) mba_say(stderr, "the run goes on from '%s'\n", c->from);
+        mba_say(stderr, "a damaged checkpoint is skipped and renamed step-*.broken: %.*s\n", (int)(end - line), line);
+    if (*broken && *c->from) mba_say(stderr, "the run continues from '%s'\n", c->from);
     return MBA_OK;
 }
 
-/* --resume with a checkpoint takes it or fails; with a run, its newest one that is sound. --resume auto, for scripts
- * that are started again and again: the run of --out goes on where it has one, and begins where it has none. */
+/* --resume CHECKPOINT takes that checkpoint or fails. --resume RUN takes the newest undamaged one of the run. --resume
+ * auto continues the run in --out if it has a checkpoint and starts it otherwise: for scripts that are started
+ * repeatedly. */
 static mba_status choose_newest(train_cli *c)
 {
     const bool either = !strcmp(c->o.resume, "auto");
     if (either && !c->o.out)
         return mba_fail(MBA_E_ARG,
-                        "--resume auto without --out\nwhy: it goes on with the run of --out, or begins it\nfix: --out "
-                        "DIR");
+                        "--resume auto needs an output folder\nwhy: it continues the run in --out, or starts it "
+                        "there\nfix: add --out DIR");
     if (!either) MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
     if (!either && c->dry_run) return MBA_OK; // which renames nothing
     if (!either && !strcmp(c->from, c->o.resume)) return mba_checkpoint_verify(c->from, true);
     MBA_TRY(choose_sound(c, either ? c->o.out : c->o.resume));
     if (!either && !*c->from)
         return mba_fail(MBA_E_FORMAT,
-                        "no checkpoint of '%s' is sound\nwhy: their files are damaged, as said above\nfix: a copy of "
-                        "the run, or begin it again with another --out",
+                        "every checkpoint of '%s' is damaged\nwhy: the lines above name the files\nfix: restore "
+                        "a copy of the run, or start it again with another --out",
                         c->o.resume);
     if (either) c->o.resume = *c->from ? c->o.out : NULL;
     return MBA_OK;
@@ -365,8 +370,8 @@ static bool same_folder(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Before the newest checkpoint is chosen: a run that goes on in the folder writes newer ones, and removes older ones
- * that another would still read. A folder that is not there has none, and one without a checkpoint is left alone. */
+/* Locks the folder before the newest checkpoint is chosen: another run in the folder would write newer ones and remove
+ * older ones that this run still reads. A missing folder and one without a checkpoint are not locked. */
 static mba_status lock_resumed(train_cli *c)
 {
     const bool automatic = !strcmp(c->o.resume, "auto");
@@ -397,7 +402,8 @@ static void tell_changes(const train_cli *c)
     json_array_foreach(c->changes, i, line) mba_say(stderr, "changed: %s\n", json_string_value(line));
 }
 
-/* Another machine, MBA_ISA, MBA_GEMM or OPENBLAS_CORETYPE: the run goes on, to other bits than where it began. */
+/* Notes other CPU kernels than the run started with (another machine, MBA_ISA, MBA_GEMM or OPENBLAS_CORETYPE): the run
+ * continues, but its results differ in the last bits. */
 static mba_status note_kernels(train_cli *c)
 {
     char                    was[256], line[512];
@@ -410,38 +416,40 @@ static mba_status note_kernels(train_cli *c)
                : mba_fail(MBA_E_NOMEM, "no memory for what has changed");
 }
 
-/* What is not given is as it was: as the run was last started where its folder is named, as the checkpoint says where
- * that is. The run goes on in its own folder. */
+/* Options that are not given keep their values: --resume RUN takes those of the last start of the run, --resume
+ * CHECKPOINT those of the checkpoint. The run continues in its own folder. */
 static mba_status advance_pointer(train_cli *c, const mba_usage *u, int argc, char **argv)
 {
     if (c->o.resume && c->o.init && strcmp(c->o.resume, "auto"))
         return mba_fail(MBA_E_ARG,
-                        "--resume and --init\nwhy: the one goes on with a run, the other begins one\nfix: one "
-                        "of them, or --resume auto, which does either");
+                        "--resume and --init cannot be combined\nfix: use --resume to continue a run, --init to "
+                        "start one from its weights, or --resume auto with --init to do either");
     if (c->o.resume) MBA_TRY(lock_resumed(c));
     if (c->o.resume) MBA_TRY(choose_newest(c));
     if (!c->o.resume) return MBA_OK;
-    c->o.init = NULL; // the run has begun
+    c->o.init = NULL; // the run has started already
     MBA_TRY(mba_run_folder(c->folder, sizeof c->folder, c->o.resume));
     MBA_TRY(mba_checkpoint_options(&c->saved, c->from));
     if (!c->saved) {
         if (!c->quiet)
-            mba_say(stderr, "'%s' does not hold the options of its run: what is not given has its default\n", c->from);
+            mba_say(stderr,
+                    "'%s' does not hold the options of its run: options that are not given have their defaults\n",
+                    c->from);
         return MBA_OK;
     }
     if (!strcmp(c->folder, c->o.resume)) MBA_TRY(mba_run_options_load(&c->kept, c->folder));
     if (!c->kept) c->kept = json_incref(c->saved);
     MBA_TRY(mba_kept_options_resume(u, argc, argv, c->kept, c->saved, c->changes));
     MBA_TRY(note_kernels(c));
-    c->o.other_data = is_changed(c, "--data") || is_changed(c, "--validation");
+    c->o.other_data = is_changed(c, "--data") || is_changed(c, "--valid-fraction");
     if (!c->o.out && *c->folder) c->o.out = c->folder;
     if (!c->quiet) tell_changes(c);
     return MBA_OK;
 }
 
-/* ---- what was chosen ---- */
+/* ---- choices ---- */
 
-/* The model is named by --model, or taken from the checkpoint that is resumed or begun with. */
+/* Takes the model from --model, or from the checkpoint of --resume or --init. */
 static mba_status choose_model(train_cli *c)
 {
     char              path[PATH_ROOM];
@@ -457,66 +465,64 @@ static mba_status choose_model(train_cli *c)
         MBA_TRY(mba_checkpoint_config(&c->o.session.model, &format, path));
         if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.padding = 0; // every token is trained
     } else if (!mo.name) {
-        return mba_fail(MBA_E_ARG, "no model\nfix: --model NAME, with a name of `mambascope list models`, --init or "
-                                   "--resume DIR");
+        return mba_fail(MBA_E_ARG,
+                        "no model is given\nfix: add --model NAME (`mambascope list models` shows them), --init "
+                        "DIR or --resume DIR");
     }
     MBA_TRY(mba_model_options_apply(&mo, &c->o.session));
     if (c->o.session.model.task == MBA_TASK_TEXT) c->o.session.model.lm.documents = c->documents;
     else if (c->documents || c->o.carry)
         return mba_fail(MBA_E_ARG, "--documents and --carry are for text\nfix: leave "
-                                   "them out, or --model with a model of text");
+                                   "them out, or choose a text model with --model");
     const mba_feed_options *f = &c->o.feed;
     if (c->o.session.model.task != MBA_TASK_IMAGES
         && (f->smoothing >= 0 || f->mixup >= 0 || f->cutmix >= 0 || f->workers))
-        return mba_fail(MBA_E_ARG, "--smoothing, --mixup, --cutmix and --workers are for images\nfix: leave them out");
+        return mba_fail(MBA_E_ARG,
+                        "--label-smoothing, --mixup, --cutmix and --workers are for images\nfix: leave them out");
     if (c->o.session.model.task != MBA_TASK_TEXT && (f->tokenizer || c->field))
         return mba_fail(MBA_E_ARG, "--tokenizer and --field are for text\nfix: leave them out");
     if (c->o.session.model.task != MBA_TASK_GRAPHS && f->made)
-        return mba_fail(MBA_E_ARG, "--made is for graphs\nfix: leave it out");
+        return mba_fail(MBA_E_ARG, "--synthetic is for graphs\nfix: leave it out");
     if (c->end_of_text >= 0 && !c->documents)
-        return mba_fail(MBA_E_ARG, "--end-of-text without --documents\nfix: leave it out, or add --documents");
+        return mba_fail(MBA_E_ARG, "--end-of-text needs --documents\nfix: add --documents, or leave it out");
     if (c->sample && (!c->o.out || c->o.session.model.task != MBA_TASK_TEXT))
-        return mba_fail(MBA_E_ARG, "--sample %s\nfix: %s",
-                        c->o.out ? "with a model that writes no text"
-                                 : "without --out\nwhy: nothing "
-                                   "is kept then",
-                        c->o.out ? "leave it out" : "--out DIR");
+        return mba_fail(MBA_E_ARG, "--sample needs %s\nfix: %s", c->o.out ? "a text model" : "an output folder",
+                        c->o.out ? "leave it out" : "add --out DIR");
     if (c->o.save_every && !c->o.out)
-        return mba_fail(MBA_E_ARG, "--save-every without --out\nwhy: nothing is saved then\nfix: --out DIR");
+        return mba_fail(MBA_E_ARG, "--save-every needs an output folder\nfix: add --out DIR");
     c->o.feed.end_of_text = c->end_of_text + 1;
     return MBA_OK;
 }
 
-/* Without a GPU the plan for one can still be asked for. */
+/* Without a GPU, --dry-run can still plan for a simulated one. */
 static mba_status no_gpu(const train_cli *c, mba_status st)
 {
     const mba_device *d;
     if (st == MBA_OK || !c->dry_run || !c->model.device || strncmp(c->model.device, "cuda", 4)
         || mba_device_cuda(&d, 0) == MBA_OK)
         return st;
-    return mba_fail(
-        MBA_E_DEVICE,
-        "--device %s: there is no GPU that can be used here\nfix: --machine h100 instead of --device plans for "
-        "one that is not here (a100, b200, h100, h200, mi300x, v100, or a file)",
-        c->model.device);
+    return mba_fail(MBA_E_DEVICE,
+                    "--device %s: there is no usable GPU here\nfix: use --machine h100 instead of --device to plan for "
+                    "a GPU that is not here (" MBA_GPU_NAMES ", or a machine file)",
+                    c->model.device);
 }
 
-/* A machine that need not be here takes the place of --device; its GPU computes in bf16 unless --precision says
- * fp32. */
+/* --machine takes the place of --device. Its GPU computes in bf16 unless --precision says fp32. */
 static mba_status choose_machine(train_cli *c)
 {
     const char *precision = c->model.precision;
     if (!c->machine) return no_gpu(c, choose_model(c));
     if (!c->dry_run)
+        return mba_fail(MBA_E_ARG,
+                        "--machine needs --dry-run\nwhy: training runs on this machine\nfix: add --dry-run, or leave "
+                        "--machine out");
+    if (c->model.device && !strcmp(c->model.device, "cpu") && !c->kept)
         return mba_fail(
             MBA_E_ARG,
-            "--machine without --dry-run\nwhy: training runs on the machine that is here\nfix: --dry-run, or "
-            "leave it out");
-    if (c->model.device && !strcmp(c->model.device, "cpu") && !c->kept)
-        return mba_fail(MBA_E_ARG, "--machine %s and --device cpu\nwhy: machines are GPUs\nfix: one of them",
-                        c->machine);
+            "--machine %s and --device cpu cannot be combined\nwhy: machines are GPUs\nfix: leave one of them out",
+            c->machine);
     if (precision && strcmp(precision, "fp32") && strcmp(precision, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", precision);
+        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s", precision);
     c->model.device = c->model.precision = NULL;
     MBA_TRY(choose_model(c));
     c->o.session.compute = precision && !strcmp(precision, "fp32") ? MBA_F32 : MBA_BF16;
@@ -529,18 +535,21 @@ static mba_status choose_schedule(train_cli *c)
     while (c->schedule && kind < MBA_SCHEDULES && strcmp(c->schedule, mba_schedule_name((mba_schedule_kind)kind)))
         kind++;
     if (kind == MBA_SCHEDULES)
-        return mba_fail(MBA_E_ARG, "--schedule %s\nfix: cosine, constant, wsd or wsd-sqrt",
+        return mba_fail(MBA_E_ARG, "--schedule must be cosine, constant, wsd or wsd-sqrt, not %s",
                         mba_quote(c->schedule).text);
     const bool cools = kind == MBA_LR_WSD || kind == MBA_LR_WSD_SQRT;
     if (c->cooldown >= 0 && !cools && !c->kept)
         return mba_fail(
             MBA_E_ARG,
-            "--cooldown without --schedule wsd\nwhy: a %s schedule has none\nfix: leave it out, or --schedule wsd",
+            "--cooldown needs --schedule wsd\nwhy: a %s schedule has no cool-down\nfix: add --schedule wsd, or leave "
+            "--cooldown out",
             mba_schedule_name((mba_schedule_kind)kind));
     if (c->lr_min > c->lr)
-        return mba_fail(MBA_E_ARG,
-                        "--lr-min %g is above --lr %g\nwhy: the rate falls from --lr to --lr-min\nfix: exchange them",
-                        c->lr_min, c->lr);
+        return mba_fail(
+            MBA_E_ARG,
+            "--lr-min (%g) must not be larger than --lr (%g)\nfix: lower --lr-min; the schedule decays from --lr to "
+            "--lr-min",
+            c->lr_min, c->lr);
     if (c->lr_min < 0) c->lr_min = fmin(1e-5, c->lr);
     c->schedule = mba_schedule_name((mba_schedule_kind)kind);
     c->o.schedule = (mba_schedule){ .lr = c->lr,
@@ -553,15 +562,15 @@ static mba_status choose_schedule(train_cli *c)
     return MBA_OK;
 }
 
-/* Numbers that were not given are those the papers of the task and optimizer train with; of graphs they differ from
- * data set to data set (docs/commands.md), and here they are those of images. */
+/* Defaults are the numbers of the published recipes for the task and optimizer. Recipes for graphs differ between data
+ * sets (docs/commands.md); their defaults are those of images. */
 static mba_status choose_optimizer(train_cli *c)
 {
     const mba_adamw_options a = mba_adamw_defaults();
     const mba_lamb_options  l = mba_lamb_defaults();
     const bool lamb = c->optimizer && !strcmp(c->optimizer, "lamb"), text = c->o.session.model.task == MBA_TASK_TEXT;
     if (c->optimizer && !lamb && strcmp(c->optimizer, "adamw"))
-        return mba_fail(MBA_E_ARG, "--optimizer %s\nfix: adamw or lamb", c->optimizer);
+        return mba_fail(MBA_E_ARG, "--optimizer must be adamw or lamb, not %s", c->optimizer);
     c->o.session.optimizer = lamb ? MBA_LAMB : MBA_ADAMW;
     c->o.session.adamw = (mba_adamw_options){ .beta1 = c->beta1 >= 0 ? c->beta1 : a.beta1,
                                               .beta2 = c->beta2 >= 0 ? c->beta2
@@ -577,8 +586,8 @@ static mba_status choose_optimizer(train_cli *c)
     return MBA_OK;
 }
 
-/* Keeps what was chosen for the run with it: where an option was not given, what stands in for it. A side of images
- * that is left open follows from the data, again where the run is resumed. */
+/* Stores the options with the run, with the values that stand in for options that were not given. An image side that is
+ * left open follows from the data, also when the run is resumed. */
 static mba_status keep_options(train_cli *c)
 {
     mba_model        m = c->o.session.model;
@@ -606,18 +615,54 @@ static mba_status keep_options(train_cli *c)
 static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
 {
     const mba_option options[] = {
-        MBA_MODEL_OPTIONS(&c->model),
+        MBA_OPTION_GROUP("Model"),
+        MBA_PRESET_OPTIONS(&c->model),
+        { "--init", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.init, "DIR",
+          "start from the weights of a checkpoint (ours or Hugging Face); optimizer state and step count start fresh",
+          0, 0 },
+        { "--resume", MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume, "DIR",
+          "continue a run with its own options; auto: continue the run in --out if it has a checkpoint, else start it",
+          0, 0 },
+
+        MBA_OPTION_GROUP("Batch"),
+        MBA_SHAPE_OPTIONS(&c->model.shape),
+        { "--micro-batches", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.micros, "N", "micro-batches accumulated per update [1]",
+          1, 32768 },
+        MBA_OPTION_ALIAS("--micros", "--micro-batches"),
+
+        MBA_OPTION_GROUP("Data"),
         { "--data", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->o.feed.data, "PATH",
           "text, token files, images or graphs (docs/commands.md) [random SYNTHETIC data]", 0, 0 },
+        { "--valid-fraction", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.feed.validation, "X",
+          "hold out this fraction if the data has no validation part", 0, 0.9 },
+        MBA_OPTION_ALIAS("--validation", "--valid-fraction"),
+        { "--no-shuffle", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.feed.in_order, NULL, "read the data in order", 0, 0 },
+        MBA_OPTION_ALIAS("--in-order", "--no-shuffle"),
         { "--tokenizer", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.feed.tokenizer, "PATH",
           "text: tokenizer.json, or bytes; stored with the model [that of the checkpoint, or bytes]", 0, 0 },
-        { "--field", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->field, "NAME", "JSON lines as --data: key of the text [text]",
-          0, 0 },
-        { "--validation", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.feed.validation, "PART",
-          "hold out this fraction if the data has no validation part", 0, 0.9 },
+        { "--field", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->field, "NAME", "JSON lines: key of the text [text]", 0, 0 },
+        { "--carry", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.carry, NULL,
+          "text: carry the state over to the next batch (truncated back-propagation through time)", 0, 0 },
+        { "--documents", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->documents, NULL,
+          "text: reset the state and mask attention at document ends", 0, 0 },
+        { "--end-of-text", MBA_OPT_INT | MBA_RUN_FIXED, &c->end_of_text, "ID",
+          "--documents: token that starts a document [from the data]", 0, INT32_MAX },
+        { "--label-smoothing", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.smoothing, "X",
+          "images: label smoothing [recipe of the data]", 0, 1 },
+        MBA_OPTION_ALIAS("--smoothing", "--label-smoothing"),
+        { "--mixup", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.mixup, "X",
+          "images: mixup alpha, 0 = off [recipe of the data]", 0, 100 },
+        { "--cutmix", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.cutmix, "X",
+          "images: cutmix alpha, 0 = off [recipe of the data]", 0, 100 },
+        { "--workers", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.feed.workers, "N", "images: decoder threads [cores - 1]", 1,
+          256 },
+        { "--synthetic", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.feed.made, "N",
+          "graphs: size of the synthetic data set [5 batches]", 20, 1e9 },
+        MBA_OPTION_ALIAS("--made", "--synthetic"),
+
+        MBA_OPTION_GROUP("Optimizer"),
         { "--steps", MBA_OPT_INT | MBA_RUN_CHANGES, &c->steps, "N", "number of updates [100]", 1, 1e12 },
-        { "--micros", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.micros, "N", "micro-batches accumulated per update [1]", 1,
-          32768 },
+        { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer, "NAME", "adamw or lamb [adamw]", 0, 0 },
         { "--lr", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr, "X", "peak learning rate [1e-3]", 0, 100 },
         { "--lr-min", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->lr_min, "X",
           "final learning rate of a decaying schedule [1e-5]", 0, 100 },
@@ -627,90 +672,78 @@ static mba_status parse(train_cli *c, int argc, char **argv, bool *help)
           "shape of the learning rate after the warm-up: cosine, constant, wsd (constant, then linear decay) or "
           "wsd-sqrt (decay as 1 - sqrt) [cosine]",
           0, 0 },
-        { "--cooldown", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "PART",
+        { "--cooldown", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->cooldown, "X",
           "wsd: fraction of the steps, at the end, over which the rate decays [0.2]", 0, 1 },
-        { "--optimizer", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->optimizer, "NAME", "adamw or lamb [adamw]", 0, 0 },
-        { "--decay", MBA_OPT_REAL | MBA_RUN_FIXED, &c->decay, "X",
+        { "--weight-decay", MBA_OPT_REAL | MBA_RUN_FIXED, &c->decay, "X",
           "weight decay [text 0.1, others 0.05], of matrices but not of the text embedding; graphs: of all parameters",
           0, 100 },
+        MBA_OPTION_ALIAS("--decay", "--weight-decay"),
         { "--beta1", MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta1, "X", "first-moment decay [0.9]", 0, 1 },
         { "--beta2", MBA_OPT_REAL | MBA_RUN_FIXED, &c->beta2, "X", "second-moment decay [text 0.95, others 0.999]", 0,
           1 },
-        { "--clip", MBA_OPT_REAL | MBA_RUN_FIXED, &c->clip, "X", "clip the global gradient norm; 0 = off [1; LAMB 5]",
+        { "--clip", MBA_OPT_REAL | MBA_RUN_FIXED, &c->clip, "X", "clip the global gradient norm, 0 = off [1; LAMB 5]",
           0, 1e9 },
+        { "--guard", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.guard, "X",
+          "skip an update if its gradient norm exceeds X times the running median, 0 = skip only NaN [8]", 0, 1e9 },
         { "--ema", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.session.ema, "X",
           "also keep an exponential moving average of the weights, e.g. 0.9998, and validate with it [off]", 0,
           0.9999999 },
-        { "--smoothing", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.smoothing, "X",
-          "images: label smoothing [recipe of the data]", 0, 1 },
-        { "--mixup", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.mixup, "X",
-          "images: mixup alpha; 0 = off [recipe of the data]", 0, 100 },
-        { "--cutmix", MBA_OPT_REAL | MBA_RUN_FIXED, &c->o.feed.cutmix, "X",
-          "images: cutmix alpha; 0 = off [recipe of the data]", 0, 100 },
-        { "--made", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.feed.made, "N",
-          "graphs: size of the synthetic data set [5 batches]", 20, 1e9 },
-        { "--workers", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.feed.workers, "N", "images: decoder threads [cores - 1]", 1,
-          256 },
-        { "--guard", MBA_OPT_REAL | MBA_RUN_CHANGES, &c->o.guard, "X",
-          "skip an update if its gradient norm exceeds X times the running median; 0 = skip only NaN [8]", 0, 1e9 },
         { "--seed", MBA_OPT_INT | MBA_RUN_FIXED, &c->seed, "N", "seed of weights and data order [1]", 0, 9e15 },
-        { "--in-order", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.feed.in_order, NULL, "do not shuffle", 0, 0 },
-        { "--carry", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->o.carry, NULL,
-          "text: carry the state over to the next batch (truncated back-propagation through time)", 0, 0 },
-        { "--documents", MBA_OPT_FLAG | MBA_RUN_FIXED, &c->documents, NULL,
-          "text: reset the state and mask attention at document ends", 0, 0 },
-        { "--end-of-text", MBA_OPT_INT | MBA_RUN_FIXED, &c->end_of_text, "ID",
-          "--documents: token that starts a document [from the data]", 0, INT32_MAX },
+
+        MBA_OPTION_GROUP("Output"),
         { "--out", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.out, "DIR",
           "write the options, log.jsonl, checkpoints step-* and the best one here [nothing]", 0, 0 },
         { "--save-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.save_every, "N",
           "steps between checkpoints [last step only]", 1, 1e12 },
-        { "--keep", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.keep, "N",
-          "number of checkpoints to keep besides the best; 0 = all [3]", 0, 1e9 },
-        { "--sample", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->sample, "TEXT",
-          "text: continue TEXT at every checkpoint and store the result in samples.jsonl, for `report`", 0, 0 },
+        { "--keep-checkpoints", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.keep, "N",
+          "number of checkpoints to keep besides the best, 0 = all [3]", 0, 1e9 },
+        MBA_OPTION_ALIAS("--keep", "--keep-checkpoints"),
         { "--valid-every", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_every, "N",
           "steps between validations; the best checkpoint is kept [last step only]", 1, 1e12 },
         { "--valid-batches", MBA_OPT_INT | MBA_RUN_CHANGES, &c->o.valid_batches, "N",
-          "batches per validation; 0 = all [16]", 0, 1e9 },
-        { "--resume", MBA_OPT_TEXT | MBA_RUN_APART, &c->o.resume, "DIR",
-          "continue a run with its own options; auto: continue the run in --out if it has a checkpoint, else start it",
-          0, 0 },
-        { "--init", MBA_OPT_TEXT | MBA_RUN_NOTED, &c->o.init, "DIR",
-          "start from the weights of a checkpoint (ours or Hugging Face); optimizer state and step count start fresh",
-          0, 0 },
+          "batches per validation, 0 = all [16]", 0, 1e9 },
+        { "--sample", MBA_OPT_TEXT | MBA_RUN_CHANGES, &c->sample, "TEXT",
+          "text: continue TEXT at every checkpoint and store the result in samples.jsonl, for `report`", 0, 0 },
         { "--stop-after", MBA_OPT_INT | MBA_RUN_APART, &c->o.stop_after, "N", "save and exit after N more steps", 1,
           1e12 },
         { "--dry-run", MBA_OPT_FLAG | MBA_RUN_APART, &c->dry_run, NULL,
           "print parameters, memory plan, FLOPs and bytes of a step; run nothing", 0, 0 },
-        { "--machine", MBA_OPT_TEXT | MBA_RUN_APART, &c->machine, "NAME",
-          "--dry-run: for a GPU that need not be here (h100, h200, ... or a machine file): say whether it fits, and "
-          "predict the step",
-          0, 0 },
         { "--json", MBA_OPT_FLAG | MBA_RUN_APART, &c->json, NULL, "print the result as JSON (keys: docs/commands.md)",
           0, 0 },
         { "--quiet", MBA_OPT_FLAG | MBA_RUN_APART, &c->quiet, NULL, "print no progress", 0, 0 },
+
+        MBA_OPTION_GROUP("Machine"),
+        MBA_RUN_OPTIONS(&c->model),
+        { "--machine", MBA_OPT_TEXT | MBA_RUN_APART, &c->machine, "NAME",
+          "--dry-run: plan for a GPU that need not be here (h100, h200, ... or a machine file): say whether the run "
+          "fits, "
+          "and predict the step",
+          0, 0 },
         { 0 },
     };
     _Static_assert(sizeof options <= sizeof c->table, "a larger MBA_OPTIONS_MAX");
     memcpy(c->table, options, sizeof options);
-    const mba_usage usage = {
-        "train", "--model NAME [options]",
-        "Trains a text, image or graph model on the CPU or on one GPU. Ctrl-C, SIGTERM and a\n"
-        "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
-        "ends at once.",
-        c->table,
-        "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
-        "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run --machine h100\n"
-        "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 --data shards --validation 0.1 "
-        "--steps 500 --out run\n"
-        "mambascope train --model mambavision-t --batch 32 --data imagenet --optimizer lamb --lr 5e-3 --ema 0.9998 "
-        "--steps 1000 --out run\n"
-        "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
-        "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards --lr 1e-4 --steps 200 --out "
-        "tuned\n"
-        "mambascope train --resume run\n"
-    };
+    const mba_usage usage = { "train", "--model NAME | --init DIR | --resume DIR [options]",
+                              "Trains a text, image or graph model on the CPU or on one GPU. Ctrl-C, SIGTERM and a\n"
+                              "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
+                              "ends at once.",
+                              c->table,
+                              "# What fits? Nothing is run.\n"
+                              "mambascope train --model mamba2-130m --batch 1 --length 1024 --dry-run\n"
+                              "mambascope train --model mamba2-1.3b --batch 8 --length 2048 --dry-run \\\n"
+                              "    --machine h100\n"
+                              "# A small text model, with a tenth of the data held out\n"
+                              "mambascope train --model mamba2-130m --set width=256,layers=6,vocab=257 \\\n"
+                              "    --data shards --valid-fraction 0.1 --steps 500 --out run\n"
+                              "# Continue that run after an interruption\n"
+                              "mambascope train --resume run\n"
+                              "# Fine-tune published weights\n"
+                              "mambascope train --init mamba2-130m-hf --batch 1 --length 512 --data shards \\\n"
+                              "    --lr 1e-4 --steps 200 --out tuned\n"
+                              "# Images, graphs\n"
+                              "mambascope train --model mambavision-t --batch 32 --data imagenet \\\n"
+                              "    --optimizer lamb --lr 5e-3 --ema 0.9998 --steps 1000 --out run\n"
+                              "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
     return *help ? MBA_OK : advance_pointer(c, &usage, argc, argv);
 }

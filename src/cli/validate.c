@@ -72,13 +72,13 @@ static const mba_column kernel_columns[] = { { "set", "set", NULL },
                                              { "place", "place", "%.0f" },
                                              { "launches", "launches", "%.0f" },
                                              { "measured_us", "measured, us", "%.2f" },
-                                             { "predicted_us", "from counts, us", "%.2f" },
+                                             { "predicted_us", "profile-driven, us", "%.2f" },
                                              { "error", "error, %", "%+.1f" },
-                                             { "planned_us", "from plan, us", "%.2f" },
+                                             { "planned_us", "plan-driven, us", "%.2f" },
                                              { "planned_error", "error, %", "%+.1f" },
                                              { "roofline_error", "roofline error, %", "%+.1f" },
                                              { "limit", "limit", NULL },
-                                             { "dram_error", "DRAM bytes of the plan, %", "%+.1f" },
+                                             { "dram_error", "DRAM bytes of the launch plan, %", "%+.1f" },
                                              { 0 } };
 
 static void kernel_row(mba_table *t, const mba_profiled_kernel *c)
@@ -116,7 +116,7 @@ static const mba_column imitated_columns[] = { { "kernel", "kernel", NULL },
                                                { "axis", "what is changed", NULL },
                                                { "factor", "to", "x%.3g" },
                                                { "us", "here, us", "%.1f" },
-                                               { "imitated_us", "imitated, us", "%.1f" },
+                                               { "imitated_us", "emulated, us", "%.1f" },
                                                { "measured", "times as long", "%.3f" },
                                                { "predicted", "predicted", "%.3f" },
                                                { "error", "error, %", "%+.1f" },
@@ -148,18 +148,17 @@ static mba_status print_imitated(const options *o)
     MBA_TRY(mba_emulated_load(&d, strcmp(o->imitated, "-") ? o->imitated : NULL));
     if (!d.n)
         return mba_fail(MBA_E_FORMAT,
-                        "no imitated machine in '%s'\nfix: make it with `mambascope calibrate "
-                        "--imitate FILE`",
+                        "there is no emulated machine in '%s'\nfix: write it with `mambascope "
+                        "calibrate --emulate FILE`",
                         o->imitated);
     MBA_TRY(mba_emulation_compare(&a, &d, &m));
     MBA_TRY(mba_table_create(&t, imitated_columns));
     imitated_rows(t, &d, &a);
     const mba_status st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
     if (st == MBA_OK && !o->csv && !o->json)
-        printf(
-            "%d of %d with the opposite sign, %d changes of more than 1 %% not predicted, %d predicted that were none; "
-            "%d of %d up to twice as long within 10 %%\n",
-            a.opposite, d.n, a.missed, a.invented, a.within, a.near);
+        printf("%d of %d predictions have the opposite sign, %d changes of more than 1 %% were not predicted, "
+               "%d were predicted but did not occur; %d of %d changes up to a factor of two are within 10 %%\n",
+               a.opposite, d.n, a.missed, a.invented, a.within, a.near);
     mba_table_destroy(t);
     return st;
 }
@@ -214,9 +213,9 @@ static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
     const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
     else
-        printf(
-            "of %d held-out kernels %.0f %% lie in the band of their class, which 80 %% of its fitted kernels make\n\n",
-            v.held, v.held ? 100.0 * v.inside / v.held : 0);
+        printf("of %d held-out kernels, %.0f %% lie in the band of their class, which covers 80 %% of its fitted "
+               "kernels\n\n",
+               v.held, v.held ? 100.0 * v.inside / v.held : 0);
     mba_table_destroy(t);
     return st;
 }
@@ -244,13 +243,13 @@ static mba_status print_classes(const mba_error_bands *b, const char *key, const
     const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
     else
-        printf("of %d points %.0f %% lie in the band that their class makes without their operator\n\n", b->points,
+        printf("of %d points, %.0f %% lie in the band of their class, computed without their operator\n\n", b->points,
                inside);
     mba_table_destroy(t);
     return st;
 }
 
-/* Of kernels from counts, of operators from plans, and of kernels known by counts alone (`simulate --store`). */
+/* Of kernels, profile-driven; of operators, plan-driven; and of kernels known by counters only (`simulate --store`). */
 static mba_status print_bands(const mba_measured *d, const mba_profiled_set *k, mba_table_form form)
 {
     mba_error_bands operators, foreign;
@@ -264,12 +263,12 @@ static mba_status print_bands(const mba_measured *d, const mba_profiled_set *k, 
 
 static const mba_column step_columns[] = { { "workload", "step of", NULL },
                                            { "measured_ms", "measured, ms", "%.2f" },
-                                           { "predicted_ms", "from counts, ms", "%.2f" },
+                                           { "predicted_ms", "profile-driven, ms", "%.2f" },
                                            { "error", "error, %", "%+.1f" },
-                                           { "planned_ms", "from plans, ms", "%.2f" },
+                                           { "planned_ms", "plan-driven, ms", "%.2f" },
                                            { "planned_error", "error, %", "%+.1f" },
                                            { "dram_gb", "DRAM, GB", "%.2f" },
-                                           { "planned_dram_error", "of plans, %", "%+.1f" },
+                                           { "planned_dram_error", "of launch plans, %", "%+.1f" },
                                            { 0 } };
 
 static void step_row(mba_table *t, const mba_point *p, const mba_profiled_set *k)
@@ -341,7 +340,7 @@ static void print_worst(const mba_profiled_set *k, const mba_point *operator)
     const mba_profiled_kernel *worst = mba_worst_kernel(k);
     if (worst) mba_say(stdout, "worst held out: kernel %.64s of %s\n", worst->kernel, worst->workload);
     if (operator)
-        mba_say(stdout, "worst held out: operator %s of %s, from plans\n", operator->operator, operator->subject);
+        mba_say(stdout, "worst held out: operator %s of %s, plan-driven\n", operator->operator, operator->subject);
     putchar('\n');
 }
 
@@ -358,12 +357,12 @@ static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, c
     mba_status st = mba_table_create(&steps, step_columns);
     if (st == MBA_OK) st = mba_table_create(&points, point_columns);
     if (st == MBA_OK) {
-        score_row(scores, "kernels from counts, held out", &kernels[0]);
-        score_row(scores, "kernels from counts, fitted", &kernels[1]);
-        score_row(scores, "kernels from plans, held out", &kernels[2]);
-        score_row(scores, "kernels from plans, fitted", &kernels[3]);
-        score_row(scores, "operators from plans, held out", &held);
-        score_row(scores, "operators from plans, fitted", &fitted);
+        score_row(scores, "kernels, profile-driven, held out", &kernels[0]);
+        score_row(scores, "kernels, profile-driven, fitted", &kernels[1]);
+        score_row(scores, "kernels, plan-driven, held out", &kernels[2]);
+        score_row(scores, "kernels, plan-driven, fitted", &kernels[3]);
+        score_row(scores, "operators, plan-driven, held out", &held);
+        score_row(scores, "operators, plan-driven, fitted", &fitted);
         for (int i = 0; i < d->n; i++) {
             if (d->point[i].source == MBA_POINT_TOTAL) step_row(steps, &d->point[i], k);
             if (o->points) point_row(points, &d->point[i]);
@@ -396,10 +395,11 @@ mba_status mba_command_validate(int argc, char **argv)
            "change numbers of the machine; see `mambascope simulate --keys`", 0, 0 },
          { "--data", MBA_OPT_TEXT, &o.data, "FILE", "other measured points, by tools/measured_points", 0, 0 },
          { "--kernels", MBA_OPT_TEXT, &o.kernels, "FILE", "other counted kernels, by tools/kernel_points", 0, 0 },
-         { "--freeze", MBA_OPT_TEXT, &o.freeze, "OUT",
-           "write this build's plans beside --kernels, which were measured with it, and exit", 0, 0 },
+         { "--serialize", MBA_OPT_TEXT, &o.freeze, "OUT",
+           "write this build's launch plans beside --kernels, which were measured with it, and exit", 0, 0 },
+         MBA_OPTION_ALIAS("--freeze", "--serialize"),
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-           "compare with machines imitated on a GPU, by calibrate --imitate; - = those that come with the program", 0,
+           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
            0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
          { "--json", MBA_OPT_FLAG, &o.json, NULL,
@@ -410,14 +410,14 @@ mba_status mba_command_validate(int argc, char **argv)
     const mba_usage usage = {
         "validate", "[options]",
         "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
-        "how far off the predictions are. Which points constants may be fitted to was\n"
+        "the errors of the predictions. Which points constants may be fitted to was\n"
         "decided before the first comparison; the others are held out.",
         table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"
     };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.imitated) return print_imitated(&o);
-    if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "freeze which kernels?\nfix: --kernels FILE");
+    if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));
     if (o.freeze) return mba_validation_serialize(o.freeze, o.kernels, o.machine);
     MBA_TRY(mba_validation_points(&d, o.data, o.machine, o.changes));

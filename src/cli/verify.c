@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* verify.c -- `mambascope verify FILE.db`: plan against counters, kernel by kernel. */
+/* verify.c -- `mambascope verify FILE.db`: launch plans against counters, kernel by kernel. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +19,21 @@ static const mba_column columns[] = { { "kernel", "kernel", NULL },
                                       { "tensor_ratio", "ratio", "%.5f" },
                                       { "tensor", "tensor", NULL },
                                       { "padding", "padding", "%.3f" },
-                                      { "bytes_expected", "MB expected", "%.2f" },
+                                      { "bytes_expected", "compulsory MB", "%.2f" },
                                       { "bytes_measured", "DRAM MB", "%.2f" },
                                       { "bytes_ratio", "ratio", "%.3f" },
                                       { "read_excess", "read MB +", "%+.1f" },
                                       { "write_excess", "written MB +", "%+.1f" },
-                                      { "recent", "recent MB", "%.1f" },
+                                      { "recent", "L2 candidate MB", "%.1f" },
                                       { "loads", "loads MB", "%.0f" },
                                       { "bytes", "in a step", NULL },
-                                      { "settled_bytes", "settled MB", "%.2f" },
+                                      { "settled_bytes", "cold-L2 MB", "%.2f" },
                                       { "settled_ratio", "ratio", "%.3f" },
-                                      { "settled", "settled", NULL },
+                                      { "settled", "cold L2", NULL },
                                       { 0 } };
 
-static const char *const word[MBA_AGREEMENTS] = { "-", "agrees", "at most", "lags", "kept", "again", "DIFFERS" };
+static const char *const word[MBA_AGREEMENTS] = { "-",       "agrees",  "at most", "late writes",
+                                                  "L2 hits", "rereads", "DIFFERS" };
 
 static void put_row(mba_table *t, const mba_verification *v)
 {
@@ -72,19 +73,21 @@ static void sum_up(const mba_verification *v, int64_t n, double writes)
         if (v[i].tensor_ratio < least) least = v[i].tensor_ratio;
         if (v[i].tensor_ratio > most) most = v[i].tensor_ratio;
     }
-    fprintf(
-        stderr,
-        "tensor FLOPs of our kernels: %lld agree exactly (%lld as counted from the data), %lld at most, %lld "
-        "differ; bytes beyond twice the L2, in a step: %lld within 5 %%, %lld with writes that lag, %lld that found "
-        "reads in L2, %lld that read again, %lld differ\n",
-        (long long)tensor[MBA_AGREES], (long long)by_data, (long long)tensor[MBA_AT_MOST],
-        (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS],
-        (long long)bytes[MBA_KEPT], (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
+    fprintf(stderr,
+            "tensor FLOPs of our kernels: %lld agree exactly (%lld as counted from the data), %lld at most, %lld "
+            "differ; kernels that move more than twice the L2, in a step: bytes of %lld within 5 %%, %lld with late "
+            "writes, %lld "
+            "with L2 hits, %lld with rereads, %lld differ\n",
+            (long long)tensor[MBA_AGREES], (long long)by_data, (long long)tensor[MBA_AT_MOST],
+            (long long)tensor[MBA_DIFFERS], (long long)bytes[MBA_AGREES], (long long)bytes[MBA_LAGS],
+            (long long)bytes[MBA_KEPT], (long long)bytes[MBA_AGAIN], (long long)bytes[MBA_DIFFERS]);
     if (n > settled[MBA_NOT_JUDGED])
-        fprintf(stderr, "the same between two sweeps of L2: %lld within 5 %%, %lld that read again, %lld differ\n",
+        fprintf(stderr, "the same with a cold L2: %lld within 5 %%, %lld with rereads, %lld differ\n",
                 (long long)settled[MBA_AGREES], (long long)settled[MBA_AGAIN], (long long)settled[MBA_DIFFERS]);
-    if (!isnan(writes)) fprintf(stderr, "DRAM writes of the whole step: %.3f times those of plans and nodes\n", writes);
-    if (most > 0) fprintf(stderr, "library products execute %.3f to %.3f times their least FLOPs\n", least, most);
+    if (!isnan(writes))
+        fprintf(stderr, "DRAM writes of the whole step: %.3f times those of launch plans and nodes\n", writes);
+    if (most > 0)
+        fprintf(stderr, "matrix products of libraries execute %.3f to %.3f times the least FLOPs\n", least, most);
 }
 
 static mba_status print(mba_store *s, mba_table_form form)
@@ -96,8 +99,8 @@ static mba_status print(mba_store *s, mba_table_form form)
     mba_status        st = mba_analysis_create(&a, s);
     if (st == MBA_OK) st = mba_verify(&v, &n, a);
     if (st == MBA_OK && n == 0)
-        st = mba_fail(MBA_E_FORMAT, "the store has no counters\nwhy: it was made without a GPU, or without "
-                                    "permission\nfix: mambascope profile --device cuda --sets roofline");
+        st = mba_fail(MBA_E_FORMAT, "the store has no counters\nwhy: it was recorded without a GPU, or without "
+                                    "permission\nfix: mambascope profile --device cuda --metric-sets roofline");
     if (st == MBA_OK) st = mba_table_create(&t, columns);
     if (st == MBA_OK) {
         for (int64_t i = 0; i < n; i++) put_row(t, &v[i]);
@@ -114,31 +117,31 @@ mba_status mba_command_verify(int argc, char **argv)
 {
     bool             json = false, csv = false, help;
     const mba_option options[] = { MBA_TABLE_OPTIONS(&json, &csv), { 0 } };
-    const mba_usage  usage = {
-         "verify", "FILE.db [options]",
-         "Compares the plan of every kernel with its counters: tensor FLOPs (of our kernels\n"
-          "they must be equal; for a library the ratio is its padding) and DRAM bytes\n"
-          "against operands read and written once (judged if they exceed twice the L2).\n"
-          "\n"
-          "both     two launches share their work as the data has it\n"
-          "data     the part of the plan that the data of the step needs, counted from it\n"
-          "padding  our kernels: issued over least work, with padded and masked tiles and\n"
-          "         recomputed products\n"
-          "\n"
-          "If bytes are off by more than 5 %, the verdict names the reason:\n"
-          "\n"
-          "lags     reads agree; writes are off by up to half the L2, which holds them back\n"
-          "kept     reads are missing that the two launches before have touched (`recent`),\n"
-          "         at most half the L2\n"
-          "again    blocks read operands more than once (`loads`, as planned), and some of\n"
-          "         these reads missed L2\n"
-          "settled  the same launch between two sweeps of the L2: nothing is there before,\n"
-          "         nothing stays behind",
-         options,
-         "mambascope profile --model mamba2-130m --device cuda --sets roofline --out run.db\nmambascope verify run.db\n"
-    };
-    mba_operands words = { 0 };
-    mba_store   *s;
+    const mba_usage  usage = { "verify", "FILE.db [options]",
+                               "Compares the launch plan of every kernel with its counters. Tensor FLOPs of our\n"
+                                "kernels must be equal; for a library the ratio is its padding. DRAM bytes are\n"
+                                "compared with compulsory bytes (each operand read or written once) if these\n"
+                                "exceed twice the L2.\n"
+                                "\n"
+                                "(both)       two launches divide their work as the data requires\n"
+                                "(data)       the part of the plan that the data of the step needs, counted from it\n"
+                                "padding      our kernels: issued work over least work, with padded and masked\n"
+                                "             tiles and recomputed products\n"
+                                "\n"
+                                "If bytes differ by more than 5 %, the verdict names the reason:\n"
+                                "\n"
+                                "late writes  reads agree; writes differ by up to half the L2, which delays them\n"
+                                "L2 hits      reads are missing that one of the two previous launches touched\n"
+                                "             (`L2 candidate`), at most half the L2\n"
+                                "rereads      blocks read operands more than once (`loads`, as planned), and some\n"
+                                "             of these reads missed L2\n"
+                                "cold L2      the same launch between two flushes of the L2: nothing is cached\n"
+                                "             before it, and its writes reach DRAM",
+                               options,
+                               "mambascope profile --model mamba2-130m --device cuda --metric-sets roofline --out "
+                                "run.db\nmambascope verify run.db\n" };
+    mba_operands     words = { 0 };
+    mba_store       *s;
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
     if (help) return MBA_OK;
     if (words.n != 1) return mba_fail(MBA_E_ARG, "verify which store?\nfix: mambascope verify FILE.db");

@@ -440,7 +440,7 @@ static void a_lock_beside_a_file_touches_nothing_else(void **state)
     mba_lock_release(l);
     assert_holds(scratch("a.db"), "store");
     assert_ok(write_file(scratch(".b.lock"), "somebody's own file of this name\n"));
-    assert_fails(mba_lock_beside(&l, scratch("b")), MBA_E_IO, "exists and is no lock");
+    assert_fails(mba_lock_beside(&l, scratch("b")), MBA_E_IO, "exists and is not a lock");
     assert_holds(scratch(".b.lock"), "somebody's own file of this name\n");
     assert_fails(mba_lock_beside(&l, scratch("nowhere/b")), MBA_E_IO, "cannot write");
     memset(name + 5, 'x', 245);

@@ -72,7 +72,7 @@ static mba_status held(const char *what, const char *path, long pid)
     if (pid) snprintf(who, sizeof who, "process %ld", pid);
     return mba_fail(MBA_E_ARG,
                     "another mambascope is writing to '%s'\nwhy: %s holds the lock '%s'\n"
-                    "fix: wait for its end, or name another --out",
+                    "fix: wait until it ends, or choose another --out",
                     what, who, path);
 }
 
@@ -106,8 +106,8 @@ static mba_status take(mba_lock *l, const char *what)
         if (l->fd < 0) return mba__file_failed("write", l->path, errno);
         if (!is_lock_file(l->fd))
             return mba_fail(MBA_E_IO,
-                            "cannot lock '%s'\nwhy: '%s' exists and is no lock\nfix: move it away, or name "
-                            "another --out",
+                            "cannot lock '%s'\nwhy: '%s' exists and is not a lock\nfix: move it away, "
+                            "or choose another --out",
                             what, l->path);
         if (flock(l->fd, (l->shared ? LOCK_SH : LOCK_EX) | LOCK_NB) && errno == EWOULDBLOCK)
             return held(what, l->path, holder(l->fd));

@@ -93,13 +93,13 @@ void mba_program_print_memory(FILE *f, const mba_program *p)
         else fputs("            |\n", f);
         total += r < MBA_ACT ? lay->arena_bytes[r] : 0;
     }
-    fprintf(f, "%-22s %12.3f %12.3f   the least is %.3f, at node %d (%s)\n", "step arena",
+    fprintf(f, "%-22s %12.3f %12.3f   lower bound %.3f, at node %d (%s)\n", "step arena",
             (double)(lay->role_bytes[MBA_ACT] + lay->role_bytes[MBA_DACT] + lay->role_bytes[MBA_WORK]) / u.bytes,
             (double)lay->arena_bytes[MBA_ACT] / u.bytes, (double)lay->live_bytes_max / u.bytes, lay->peak,
             p->graph->nodes[lay->peak]->op->name);
     if (mba_program_ahead_bytes(p))
-        fprintf(f, "%-22s %12s %12.3f   sent while a step runs\n", "inputs of the next run", "",
+        fprintf(f, "%-22s %12s %12.3f   copied while a step runs\n", "inputs of the next run", "",
                 (double)mba_program_ahead_bytes(p) / u.bytes);
-    fprintf(f, "%-22s %12s %12.3f\n", "in all", "",
+    fprintf(f, "%-22s %12s %12.3f\n", "total", "",
             (double)(total + mba_program_ahead_bytes(p) + lay->arena_bytes[MBA_ACT]) / u.bytes);
 }

@@ -132,8 +132,8 @@ static mba_status word_room(mba_bpe *b, size_t bytes)
     if (bytes <= b->room) return MBA_OK;
     if (bytes > UINT32_MAX / 2)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "a word of %zu bytes without a space is more than the tokenizer takes\n"
-                        "fix: break it, or --tokenizer bytes",
+                        "a word of %zu bytes without a space is too long for the "
+                        "tokenizer\nfix: split it, or use --tokenizer bytes",
                         bytes);
     const size_t room = bytes + bytes / 2 + 64;
     symbol      *fresh = realloc(b->symbol, room * sizeof *fresh);

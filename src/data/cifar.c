@@ -95,7 +95,7 @@ static mba_status add_part(cifar *c, const char *name, const void *bytes, size_t
     snprintf(p->name, sizeof p->name, "%.255s", name);
     if (!n || n % record)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a sound CIFAR file\nwhy: its %zu bytes are not whole records of %zu\n"
+                        "'%s' is not a valid CIFAR file\nwhy: its %zu bytes are not whole records of %zu\n"
                         "fix: fetch it again, in its binary version",
                         name, n, record);
     p->bytes = bytes;

@@ -23,7 +23,7 @@ static mba_status check_sizes(mba_graph_batch *b, const mba_graph_shape *s, cons
             return mba_fail(MBA_E_ARG,
                             "graph %lld of a batch of %lld does not fit\n"
                             "why: the batch has room for %lld nodes and %lld edges\n"
-                            "fix: put fewer graphs into a batch, or make room for more",
+                            "fix: use a smaller --graphs, or larger --nodes and --edges",
                             (long long)g, (long long)n, (long long)s->nodes, (long long)s->edges);
         nodes += items[g].nodes;
         edges += items[g].edges;
@@ -52,8 +52,9 @@ static mba_status check_index(const int32_t *index, int64_t rows, int64_t fields
     for (int64_t i = 0; i < rows * fields; i++)
         if (index[i] < 0 || index[i] >= table_rows[i % fields])
             return mba_fail(MBA_E_FORMAT,
-                            "%s %lld of graph %lld has %d in field %lld, its table has %lld rows\n"
-                            "fix: --set node_tables=.. or edge_tables=.. as large as the data",
+                            "%s %lld of graph %lld has %d in field %lld, its table has %lld "
+                            "rows\nfix: --set node_tables=.. or edge_tables=.. with as many rows as the data "
+                            "needs",
                             what, (long long)(i / fields), (long long)g, (int)index[i], (long long)(i % fields),
                             (long long)table_rows[i % fields]);
     return MBA_OK;
@@ -81,8 +82,8 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (parts[k].wanted && !parts[k].there)
             return mba_fail(MBA_E_FORMAT,
-                            "graph %lld of the batch has no %s\n"
-                            "fix: data that has them, or a model that does without",
+                            "graph %lld of the batch has no %s\nfix: use data that has them, or a "
+                            "model that does not need them",
                             (long long)g, parts[k].what);
     MBA_TRY(check_ends(it, g));
     if (b->node_index) MBA_TRY(check_index(it->node_index, it->nodes, s->node_fields, s->node_rows, "node", g));
@@ -90,8 +91,8 @@ static mba_status check_item(const mba_graph_batch *b, const mba_graph_shape *s,
     for (int64_t i = 0; b->label && i < labels; i++)
         if (it->label[i] >= s->classes)
             return mba_fail(MBA_E_FORMAT,
-                            "label %lld of graph %lld is %d, there are %lld classes\n"
-                            "fix: --set outputs=.. as many as the data has",
+                            "label %lld of graph %lld is %d, there are %lld classes\nfix: --set "
+                            "outputs=.. to the number of classes in the data",
                             (long long)i, (long long)g, (int)it->label[i], (long long)s->classes);
     return MBA_OK;
 }

@@ -157,7 +157,7 @@ static mba_status diagonalise(solver *s)
             if (tries == SWEEPS_MAX)
                 return mba_fail(MBA_E_FORMAT,
                                 "the eigenvalues of %" PRId64 " nodes do not converge\n"
-                                "why: the matrix holds something that is not a number\nfix: check the graph",
+                                "why: the matrix has values that are not finite\nfix: check the graph",
                                 s->n);
             MBA_TRY(reserve_sweep(s, last - first));
             sweep_once(s, e, first, last);
@@ -281,8 +281,8 @@ mba_status mba_graph_lap(float *val, float *vec, int64_t nodes, int64_t edges, c
     if (n > MBA_LAP_NODES_MAX)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "a graph of %" PRId64 " nodes is too large for Laplacian features\n"
-                        "why: they take a dense matrix, of at most %d nodes here\n"
-                        "fix: features of random walks instead: --set pe_count=0,rw_count=16",
+                        "why: they need a dense matrix, of at most %d nodes\nfix: use random-walk features "
+                        "instead: --set pe_count=0,rw_count=16",
                         n, MBA_LAP_NODES_MAX);
     double    *a = calloc((size_t)(n * n + 1), sizeof *a), *w = malloc((size_t)(k * (n + 1) + 1) * sizeof *w);
     mba_status st = a && w ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for a matrix of %" PRId64 " nodes", n);

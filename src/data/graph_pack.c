@@ -134,7 +134,7 @@ static uint64_t wide(const mba_graph_pack *p, size_t at)
 static mba_status wrong(const mba_graph_pack *p, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: %s\n"
+                    "'%s' is not a valid file of graphs (GRAPHPK1)\nwhy: %s\n"
                     "fix: make it again, for example with tools/pyg_to_graphpk.py",
                     p->name, why);
 }
@@ -142,7 +142,7 @@ static mba_status wrong(const mba_graph_pack *p, const char *why)
 static mba_status wrong_section(const mba_graph_pack *p, const char *tag, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
+                    "'%s' is not a valid file of graphs (GRAPHPK1)\nwhy: section %s %s\n"
                     "fix: make it again, for example with tools/pyg_to_graphpk.py",
                     p->name, tag, why);
 }
@@ -182,7 +182,7 @@ static mba_status read_header(mba_graph_pack *p)
     if (p->n < HEADER_BYTES || memcmp(p->bytes, "GRAPHPK1", 8)) return wrong(p, "it does not begin as such a file");
     if (word(p, 8) != VERSION)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "'%s' is a file of graphs of version %" PRIu32 "\n"
+                        "'%s' is a graph file of version %" PRIu32 "\n"
                         "why: version 1 is known here\nfix: make it again with the tools of this version",
                         p->name, word(p, 8));
     if (word(p, 12) & ~(uint32_t)(FLAG_UNDIRECTED | FLAG_SORTED)) return wrong(p, "it has flags that do not exist");

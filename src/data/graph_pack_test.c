@@ -309,7 +309,7 @@ static void a_damaged_header_is_refused(void **state)
     load();
     assert_ok(open_file(file_bytes));
     for (size_t n = 0; n < file_bytes; n++) // no beginning of a file is a file
-        assert_fails(open_file(n), MBA_E_FORMAT, "not a sound file of graphs");
+        assert_fails(open_file(n), MBA_E_FORMAT, "not a valid file of graphs");
     assert_fails(damage_header(7, '2', 1), MBA_E_FORMAT, "does not begin");
     assert_fails(damage_header(8, 2, 4), MBA_E_UNSUPPORTED, "version 2");
     assert_fails(damage_header(12, 4, 4), MBA_E_FORMAT, "flags");

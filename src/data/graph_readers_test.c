@@ -46,7 +46,7 @@ static void tables_are_read(void **state)
     assert_ok(table(&t, "", (mba_number_table_form){ .may_be_empty = true }));
     mba_number_table_free(&t);
     assert_fails(table(&t, "", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'table' has no values");
-    assert_fails(table(&t, "1\n\n2\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "line 2, is not");
+    assert_fails(table(&t, "1\n\n2\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "line 2, is wrong");
     assert_fails(table(&t, "1 2\n3\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'3' has 1 fields instead of 2");
     assert_fails(table(&t, "1\nx\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "'x' is not a number");
     assert_fails(table(&t, "1\nnan\n", (mba_number_table_form){ 0 }), MBA_E_FORMAT, "(NaN)");
@@ -165,7 +165,7 @@ static void damage_of_a_tu_dataset_is_named(void **state)
     (void)state;
     assert_fails(tu_with(MBA_TU_EDGES, "1, 2\n2, 6\n"), MBA_E_FORMAT, "lines instead of 2");
     assert_fails(tu_with(MBA_TU_EDGES, "1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n2,6\n"), MBA_E_FORMAT,
-                 "'A', line 7, is not what it should be\nwhy: the edge 2 -> 6 goes to a node that is not there");
+                 "'A', line 7, is wrong\nwhy: the edge 2 -> 6 goes to a node that is not there");
     assert_fails(tu_with(MBA_TU_EDGES, "1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n0,1\n"), MBA_E_FORMAT, "0 -> 1");
     assert_fails(tu_with(MBA_TU_EDGES, "1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n3,4\n"), MBA_E_FORMAT,
                  "from one graph to another");
@@ -177,9 +177,8 @@ static void damage_of_a_tu_dataset_is_named(void **state)
     assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\nnan\n3.5\n4.5\n"), MBA_E_FORMAT,
                  "'node attributes', line 3");
     assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\n-inf\n3.5\n4.5\n"), MBA_E_FORMAT, "infinite");
-    assert_fails(
-        tu_with(MBA_TU_EDGE_ATTRIBUTES, "1\n1\n1\n1\n1\n1\nNaN\n"), MBA_E_FORMAT,
-        "'edge attributes', line 7, is not what it should be\nwhy: 'NaN' stands for a value that is not a number");
+    assert_fails(tu_with(MBA_TU_EDGE_ATTRIBUTES, "1\n1\n1\n1\n1\n1\nNaN\n"), MBA_E_FORMAT,
+                 "'edge attributes', line 7, is wrong\nwhy: 'NaN' stands for a value that is not a number");
     assert_fails(tu_with(MBA_TU_GRAPH_ATTRIBUTES, "0.5\nnan\n"), MBA_E_FORMAT, "'attributes', line 2");
     assert_fails(tu_with(MBA_TU_NODE_ATTRIBUTES, "0.5\n1.5\n"), MBA_E_FORMAT, "has 2 lines instead of 5");
     assert_fails(tu_with(MBA_TU_NODE_LABELS, "0\n1\n2\n3\n999999\n"), MBA_E_UNSUPPORTED, "too many values");

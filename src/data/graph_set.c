@@ -59,7 +59,7 @@ __attribute__((format(printf, 3, 4))) static mba_status refuse(const checked *c,
     vsnprintf(detail, sizeof detail, why, args);
     va_end(args);
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound collection of graphs\nwhy: graph %" PRId64 ": %s\n"
+                    "'%s' is not a valid collection of graphs\nwhy: graph %" PRId64 ": %s\n"
                     "fix: make the file again from its source",
                     c->name, c->first + graph, detail);
 }

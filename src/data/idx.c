@@ -12,7 +12,7 @@
 
 static mba_status wrong(const char *name, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound IDX file\nwhy: %s\nfix: fetch it again and unpack it", name,
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a valid IDX file\nwhy: %s\nfix: fetch it again and unpack it", name,
                     why);
 }
 
@@ -39,7 +39,7 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
     *out = (mba_idx){ .type = (mba_idx_type)p[2], .rank = p[3], .elems = 1 };
     if (out->rank < 1 || out->rank > MBA_IDX_RANK) return wrong(name, "it has not 1 to 8 dimensions");
     const size_t header = 4 + 4 * (size_t)out->rank;
-    if (n < header) return wrong(name, "it is cut short inside its header");
+    if (n < header) return wrong(name, "it is truncated inside its header");
     for (int i = 0; i < out->rank; i++) {
         const uint8_t *q = p + 4 + 4 * i;
         out->size[i] = (int64_t)((uint32_t)q[0] << 24 | (uint32_t)q[1] << 16 | (uint32_t)q[2] << 8 | q[3]);
@@ -49,7 +49,7 @@ mba_status mba_idx_parse(mba_idx *out, const char *name, const void *bytes, size
     int64_t need;
     if (__builtin_mul_overflow(out->elems, bytes_of(out->type), &need) || (uint64_t)need != n - header)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a sound IDX file\nwhy: its header asks for %" PRId64 " values of %d "
+                        "'%s' is not a valid IDX file\nwhy: its header asks for %" PRId64 " values of %d "
                         "bytes, %zu bytes are there\nfix: fetch it again and unpack it",
                         name, out->elems, bytes_of(out->type), n - header);
     out->data = p + header;
@@ -127,9 +127,8 @@ static mba_status check(mnist *m, const char *folder)
     for (int64_t k = 0; k < m->set.count; k++)
         if (l->data[k] >= m->set.classes)
             return mba_fail(MBA_E_FORMAT,
-                            "'%s' has the label %d\nwhy: labels lie below %" PRId64
-                            "\nfix: --set classes=.. of a set that "
-                            "has more (EMNIST); else fetch it again",
+                            "'%s' has the label %d\nwhy: labels lie below %" PRId64 "\nfix: --set classes=.. if "
+                            "the set has more classes (EMNIST); else fetch it again",
                             folder, l->data[k], m->set.classes);
     return MBA_OK;
 }

@@ -12,8 +12,8 @@ mba_status mba_image_reshape(mba_image *m, int32_t W, int32_t H)
     mba_assert(W >= 0 && H >= 0);
     if ((int64_t)W * H > MBA_PIXELS_MAX)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "an image of %d x %d pixels is too large\nwhy: at most %d are supported\n"
-                        "fix: leave it out",
+                        "an image of %d x %d pixels is too large\nwhy: at most %d are "
+                        "supported\nfix: scale it down, or leave it out",
                         W, H, MBA_PIXELS_MAX);
     const size_t need = (size_t)W * (size_t)H * 3;
     if (need > m->room) {

@@ -155,8 +155,8 @@ mba_status mba_image_bench_run(mba_image_bench *out, const mba_image_bench_optio
     if (o.threads < 1 || o.threads > THREADS_MAX || o.W < 8 || o.H < 8 || o.W > 4096 || o.H > 4096 || o.size < 8
         || o.size > 4096 || o.quality < 1 || o.quality > 100)
         return mba_fail(MBA_E_ARG,
-                        "%d threads, files of %d x %d, quality %d, to %d pixels: that cannot be timed\n"
-                        "why: 1 to %d threads, sides of 8 to 4096, quality 1 to 100",
+                        "%d threads, files of %d x %d, quality %d, to %d pixels cannot be timed\nwhy: 1 to %d threads, "
+                        "sides of 8 to 4096, quality 1 to 100",
                         o.threads, o.W, o.H, o.quality, o.size, THREADS_MAX);
     files f = { .set = { .kind = &kind, .count = INT64_C(1) << 40, .classes = FILES } };
     f.set.colours = mba_colours_imagenet;

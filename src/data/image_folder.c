@@ -137,8 +137,8 @@ static mba_status find_folders(mba_listing *l, const char *in)
         free(path);
         if (gone) // skipping it would change the numbers of later classes
             return mba_fail(MBA_E_FORMAT,
-                            "'%s/%s' is a link to nothing\nwhy: it may have been a class\n"
-                            "fix: bring back what it points to, or remove the link",
+                            "'%s/%s' is a broken link\nwhy: it may have been a class folder\nfix: "
+                            "restore its target, or remove the link",
                             in, name);
         l->name[i] = l->name[kept];
         l->name[kept] = name;
@@ -147,8 +147,8 @@ static mba_status find_folders(mba_listing *l, const char *in)
     while (l->n > kept) free(l->name[--l->n]);
     if (kept > 0 && kept <= INT32_MAX) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "no images at '%s'\nwhy: it has no class folders, no .tar shards and no CIFAR or MNIST "
-                    "files\nfix: name the directory that holds train/ and val/, or a folder per class",
+                    "there are no images at '%s'\nwhy: it has no class folders, no .tar shards and no CIFAR or "
+                    "MNIST files\nfix: give the folder that holds train/ and val/, or one folder per class",
                     in);
 }
 
@@ -162,8 +162,8 @@ static mba_status read_classes(image_folder *f, const char *classes_of)
         while (label < f->classes.n && strcmp(f->classes.name[label], there.name[i]) < 0) label++;
         if (label == f->classes.n || strcmp(f->classes.name[label], there.name[i]))
             st = mba_fail(MBA_E_FORMAT,
-                          "'%s/%s' is a class that nothing is trained on\nwhy: '%s' has no such folder\n"
-                          "fix: remove the folder, or name it as there",
+                          "the class '%s/%s' is not in the training part\nwhy: '%s' has no such "
+                          "folder\nfix: remove the folder, or rename it",
                           f->path, there.name[i], classes_of);
         else st = read_class(f, (int32_t)label);
     }

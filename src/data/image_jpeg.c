@@ -42,7 +42,7 @@ static void on_message(j_common_ptr c, int level)
     h->warnings++;
     if (h->base.msg_code == JWRN_JPEG_EOF) h->ended = true;
     if (h->base.msg_code == JWRN_HIT_MARKER && h->ended) {
-        snprintf(h->text, sizeof h->text, "it is cut short");
+        snprintf(h->text, sizeof h->text, "it is truncated");
         longjmp(h->back, 1);
     }
 }
@@ -148,7 +148,7 @@ static bool read_rows(jpeg_file *j, mba_image *out)
 static mba_status decode(jpeg_file *j, mba_image *out, int scale, int32_t rows)
 {
     if (!start(j, scale)) return wrong(j, j->h.text);
-    if (j->h.ended && jpeg_has_multiple_scans(&j->c)) return wrong(j, "it is cut short"); // by now all scans are read
+    if (j->h.ended && jpeg_has_multiple_scans(&j->c)) return wrong(j, "it is truncated"); // by now all scans are read
     const int32_t W = (int32_t)j->c.output_width, H = (int32_t)j->c.output_height;
     MBA_TRY(mba_image_reshape(out, W, rows < H ? rows : H));
     if (j->c.out_color_space == JCS_CMYK && !(j->cmyk = malloc((size_t)W * 4)))

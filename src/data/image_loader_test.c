@@ -240,7 +240,7 @@ static void damaged_files_are_left_out_by_name(void **state)
         assert_ok(mba_image_loader_create(&l, &o));
         assert_ok(mba_image_loader_next(l, &b, &at));
         assert_int_equal(mba_image_loader_skipped(l, &story), 1);
-        assert_non_null(strstr(story, "c0/3.JPEG' cannot be decoded\nwhy: it is cut short"));
+        assert_non_null(strstr(story, "c0/3.JPEG' cannot be decoded\nwhy: it is truncated"));
         assert_int_equal(numbers[3], 3);
         assert_memory_equal(x + 3 * BATCH / B, x + 4 * BATCH / B,
                             BATCH / B * sizeof(float)); /* the next in its place */

@@ -49,7 +49,7 @@ static void on_warning(png_structp png, png_const_charp text)
 static void on_read(png_structp png, png_bytep to, size_t n)
 {
     png_file *f = png_get_io_ptr(png);
-    if (n > f->base.bytes - f->at) png_error(png, "it is cut short");
+    if (n > f->base.bytes - f->at) png_error(png, "it is truncated");
     memcpy(to, f->bytes + f->at, n);
     f->at += n;
 }

@@ -118,8 +118,8 @@ static mba_status open_part(mba_image_set **out, const mba_image_set_options *o)
     MBA_TRY(find_held_out(&has_held, held, o->path));
     if (!o->validation && has_held && !has_train)
         return mba_fail(MBA_E_IO,
-                        "'%s' has no images to train on\nwhy: it has a held-out part, '%s', and no train/\n"
-                        "fix: put the training part into '%s/train', or name the held-out part itself",
+                        "'%s' has no images to train on\nwhy: it has a validation part, '%s', but no "
+                        "train/\nfix: put the training part into '%s/train', or give the validation part itself",
                         o->path, held, o->path);
     if (o->validation && has_held) part.path = held;
     else if (has_train) part.path = train;
@@ -163,9 +163,9 @@ static mba_status open_any(mba_image_set **out, const mba_image_set_options *o)
     if (mba_is_folder(o->path)) return open_folder(out, o);
     if (is_tar(o->path)) return mba_image_shards_open(out, o);
     return mba_fail(MBA_E_IO,
-                    "no images at '%s'\nwhy: it is neither a directory nor a .tar\n"
-                    "fix: name a directory with a folder per class, .tar shards, or one with CIFAR or MNIST files; "
-                    "\"shapes\" and \"synthetic\" are made up",
+                    "there are no images at '%s'\nwhy: it is neither a folder nor a .tar\nfix: give a "
+                    "folder with one folder per class, .tar shards, or CIFAR or MNIST files; \"shapes\" and "
+                    "\"synthetic\" are generated",
                     o->path);
 }
 
@@ -177,8 +177,8 @@ mba_status mba_image_set_open(mba_image_set **out, const mba_image_set_options *
     if (has_held || (!o->validation && !(o->part > 0))) return open_any(out, o);
     if (!(o->part > 0))
         return mba_fail(MBA_E_ARG,
-                        "'%s' has no held-out part\nfix: put one into val/, or --validation 0.1 holds a tenth "
-                        "of it out",
+                        "'%s' has no validation part\nfix: put one into val/, or add "
+                        "--valid-fraction 0.1 to hold out a tenth of it",
                         o->path);
     whole.validation = false;
     MBA_TRY(open_any(out, &whole));

@@ -39,7 +39,7 @@ static void classes_are_numbered_by_name(void **state)
     copy_file(scratch("val/n02/v.jpg"), "444.jpg");
     assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n01' has no images");
     assert_int_equal(symlink("../classes/n00", scratch("train/n00")), 0);
-    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "train/n00' is a link to nothing");
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "train/n00' is a broken link");
     unlink(scratch("train/n00"));
     assert_ok(opened(&s, scratch_dir, false));
     assert_int_equal(s->count, 3);
@@ -69,9 +69,9 @@ static void classes_are_numbered_by_name(void **state)
     mba_image_set_close(s);
     folder("val/n03");
     copy_file(scratch("val/n03/v.jpg"), "444.jpg");
-    assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n03' is a class that nothing is trained on");
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_FORMAT, "val/n03' is not in the training part");
     assert_fails(opened(&s, scratch("train/n01"), false), MBA_E_FORMAT, "no class folders");
-    assert_fails(opened(&s, scratch("nowhere"), false), MBA_E_IO, "neither a directory nor a .tar");
+    assert_fails(opened(&s, scratch("nowhere"), false), MBA_E_IO, "neither a folder nor a .tar");
     scratch_remove();
 }
 
@@ -144,7 +144,7 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     assert_ok(opened(&s, scratch_dir, false));
     assert_true(s->count == 28 && s->classes == 3);
     mba_image_set_close(s);
-    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no held-out part\nfix: put one into val/");
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no validation part\nfix: put one into val/");
     parts_are_the_whole(0.1, (const int64_t[]){ 2, 1, 0 });
     parts_are_the_whole(0.5, (const int64_t[]){ 10, 4, 0 }); // 3.5 of the seven, and the one stays to be trained on
     parts_are_the_whole(0.9, (const int64_t[]){ 18, 6, 0 });
@@ -159,7 +159,7 @@ static void a_part_is_held_out_evenly_by_class(void **state)
     assert_int_equal(s->count, 28);
     mba_image_set_close(s);
     assert_int_equal(rename(scratch("train"), scratch("other")), 0);
-    assert_fails(opened(&s, scratch_dir, false), MBA_E_IO, "has no images to train on\nwhy: it has a held-out part");
+    assert_fails(opened(&s, scratch_dir, false), MBA_E_IO, "has no images to train on\nwhy: it has a validation part");
     scratch_remove();
 }
 
@@ -310,7 +310,7 @@ static void mnist_pairs_images_and_labels(void **state)
     assert_int_equal(p.image.rgb[17], 255);
     assert_int_equal(p.image.rgb[2], 5);
     mba_image_set_close(s);
-    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no held-out part");
+    assert_fails(opened(&s, scratch_dir, true), MBA_E_ARG, "has no validation part");
     labels[9] = 10;
     scratch_put(scratch("train-labels.idx1-ubyte"), labels, sizeof labels);
     assert_fails(opened(&s, scratch_dir, false), MBA_E_FORMAT, "the label 10");

@@ -77,12 +77,11 @@ typedef struct sample {
 
 static mba_status wrong(const char *file, const char *key, const char *why)
 {
-    return mba_fail(
-        MBA_E_FORMAT,
-        "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
-        "fix: a sample is NAME.jpg (or .jpeg, .png) and NAME.cls, one after the other, the class a number; or "
-        "NAME.json with the class as \"label\" instead of the .cls",
-        mba_quote(key).text, file, why);
+    return mba_fail(MBA_E_FORMAT,
+                    "the sample '%s' of '%s' cannot be used\nwhy: %s\n"
+                    "fix: a sample consists of NAME.jpg (or .jpeg, .png) and then NAME.cls with the class as a "
+                    "number; or NAME.json with the class as \"label\" instead of the .cls",
+                    mba_quote(key).text, file, why);
 }
 
 /* Parses decimal digits, perhaps with blanks around them; -1: anything else. */
@@ -192,7 +191,7 @@ static mba_status read_shard(image_shards *f, const void *bytes, size_t n)
     if (f->set.count > before) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "the shard '%s' has no images\nwhy: it has no NAME.jpg or NAME.png with a class\n"
-                    "fix: leave it out, or make it again",
+                    "fix: leave it out, or write it again",
                     t.file);
 }
 
@@ -233,7 +232,8 @@ static mba_status open_shards(image_shards *f, const mba_listing *paths, const m
 {
     const bool choose = has_part(paths, true) && has_part(paths, false);
     if (paths->n < 1)
-        return mba_fail(MBA_E_IO, "no shards at '%s'\nwhy: no .tar file is there\nfix: check the path", o->path);
+        return mba_fail(MBA_E_IO, "there are no shards at '%s'\nwhy: it has no .tar file\nfix: check the path",
+                        o->path);
     if (!(f->map = calloc((size_t)paths->n, sizeof *f->map)))
         return mba_fail(MBA_E_NOMEM, "no memory for %" PRId64 " shards", paths->n);
     for (int64_t i = 0; i < paths->n; i++)

@@ -97,8 +97,8 @@ static mba_status split(image_split *f, double part, bool held_out)
     free(class);
     if (st == MBA_OK && !f->set.count)
         st = mba_fail(MBA_E_ARG,
-                      "%g of %" PRId64 " images is none\nwhy: every class keeps one to train on\n"
-                      "fix: a larger --validation, or more images",
+                      "%g of %" PRId64 " images is none\nwhy: every class keeps at least one for training\n"
+                      "fix: use a larger --valid-fraction, or more images",
                       part, f->whole->count);
     return st;
 }

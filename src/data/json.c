@@ -281,8 +281,8 @@ static mba_status look_up(const json_t **v, const json_t *o, const char *key)
 {
     if (o && !json_is_object(o))
         return mba_fail(MBA_E_FORMAT,
-                        "\"%s\" is looked for in %s\nwhy: an object should stand there\n"
-                        "fix: correct the file",
+                        "\"%s\" is expected in %s\nwhy: an object is needed there\nfix: correct "
+                        "the file",
                         key, mba_json_kind(o));
     *v = mba_json_get(o, key);
     return MBA_OK;

@@ -84,7 +84,7 @@ static void getters_refuse_wrong_types_and_ranges(void **state)
     assert_fails(mba_json_text(o, "l", "", &t), MBA_E_FORMAT, "\"l\" is a list\nwhy: it should be text");
     assert_fails(mba_json_require(o, "n"), MBA_E_FORMAT, "\"n\" is missing");
     assert_fails(mba_json_require(o, "none"), MBA_E_FORMAT, "\"none\" is missing");
-    assert_fails(mba_json_int(json_object_get(o, "l"), "k", 0, 0, 1, &i), MBA_E_FORMAT, "looked for in a list");
+    assert_fails(mba_json_int(json_object_get(o, "l"), "k", 0, 0, 1, &i), MBA_E_FORMAT, "expected in a list");
     json_decref(o);
 }
 

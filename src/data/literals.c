@@ -33,8 +33,8 @@ mba_status mba__literals_add(mba_literals *s, const char *text, size_t n, int32_
 {
     if (n == 0 || n > MBA_LITERAL_BYTES)
         return mba_fail(MBA_E_FORMAT,
-                        "the added token %d has %zu bytes\nwhy: 1 to %d are possible\n"
-                        "fix: leave it out of the tokenizer",
+                        "the added token %d has %zu bytes\nwhy: 1 to %d are supported\nfix: leave "
+                        "it out of the tokenizer",
                         id, n, MBA_LITERAL_BYTES);
     int32_t at = 0;
     for (size_t i = 0; i < n; i++) {

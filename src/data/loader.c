@@ -37,10 +37,10 @@ static mba_status find_files(mba_listing *l, const char *data)
     MBA_TRY(folder ? mba_listing_paths(l, data, is_bin) : file ? mba_listing_add(l, data) : mba_listing_glob(l, data));
     if (l->n) return MBA_OK;
     return mba_fail(MBA_E_IO,
-                    "no token files at '%s'\nwhy: %s\nfix: name a file, a directory with .bin files or a glob; "
-                    "make them with `mambascope data prepare`",
+                    "there are no token files at '%s'\nwhy: %s\nfix: give a file, a folder with .bin files or a "
+                    "glob; `mambascope data prepare` writes them",
                     data,
-                    folder ? "the directory has no .bin files"
+                    folder ? "the folder has no .bin files"
                            : "there is no such file, and no file matches it as a glob");
 }
 
@@ -52,7 +52,7 @@ static mba_status check_options(const mba_loader_options *o)
     if (o->B < 1 || o->L < 1 || o->B > INT32_MAX || o->L > INT32_MAX || o->B * o->L > INT64_MAX / 8 / ranks)
         return mba_fail(MBA_E_ARG,
                         "batches of %" PRId64 " x %" PRId64 " tokens are impossible\n"
-                        "fix: at least one of each, and fewer than 2^31",
+                        "fix: use at least one of each, and fewer than 2^31",
                         o->B, o->L);
     if (o->vocab < 1 || o->vocab > INT32_MAX)
         return mba_fail(MBA_E_ARG, "a vocabulary of %" PRId64 " is impossible\nfix: 1 to 2147483647", o->vocab);
@@ -61,7 +61,7 @@ static mba_status check_options(const mba_loader_options *o)
     if (o->split != MBA_PART_ALL && !(o->validation > 0 && o->validation < 1))
         return mba_fail(MBA_E_ARG,
                         "the validation part is %g of the data\nwhy: it must lie between 0 and 1\nfix: "
-                        "--validation 0.1",
+                        "--valid-fraction 0.1",
                         o->validation);
     return MBA_OK;
 }
@@ -74,12 +74,12 @@ static mba_status check_notes(mba_loader *l, const mba_token_file *f)
     if (n->vocab > l->o.vocab)
         return mba_fail(MBA_E_ARG,
                         "the data has %" PRId64 " kinds of tokens, the model has %" PRId64
-                        "\nwhy: '%s' was made with the "
-                        "tokenizer %s\nfix: choose the vocabulary of the model to fit, or prepare the data again",
+                        "\nwhy: '%s' was encoded with the tokenizer %s\nfix: choose a model vocabulary that "
+                        "fits, or prepare the data again",
                         n->vocab, l->o.vocab, mba_token_file_path(f), n->tokenizer);
     if (strcmp(n->tokenizer, l->notes->tokenizer) || n->end_of_text != l->notes->end_of_text)
         return mba_fail(MBA_E_ARG,
-                        "the token files were made with different tokenizers\nwhy: %s, and %s for '%s'\n"
+                        "the token files were encoded with different tokenizers\nwhy: %s, and %s for '%s'\n"
                         "fix: prepare them together",
                         l->notes->tokenizer, n->tokenizer, mba_token_file_path(f));
     return MBA_OK;
@@ -98,7 +98,7 @@ static mba_status open_files(mba_loader *l, const mba_listing *list)
     l->end_of_text = l->o.end_of_text ? *l->o.end_of_text : l->notes ? l->notes->end_of_text : -1;
     if ((l->o.documents || l->o.targets_within_documents) && (l->end_of_text < 0 || l->end_of_text >= l->o.vocab))
         return mba_fail(MBA_E_ARG,
-                        "documents cannot be told apart\nwhy: %s\nfix: --end-of-text with the number of that token",
+                        "document ends are unknown\nwhy: %s\nfix: give --end-of-text the number of that token",
                         l->o.end_of_text ? "the end-of-text token is not in the vocabulary"
                                          : "the data has no notes that name its end-of-text token");
     return MBA_OK;

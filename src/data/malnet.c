@@ -153,7 +153,7 @@ static mba_status add_file(mba_graph_store *s, const char *graphs, const char *i
     char          path[PATH_BYTES];
     mba_text_file f;
     if (snprintf(path, sizeof path, "%s/%.*s.edgelist", graphs, (int)n, id) >= (int)sizeof path)
-        return mba_fail(MBA_E_ARG, "the path of the graphs is too long\nfix: a shorter one");
+        return mba_fail(MBA_E_ARG, "the path of the graphs is too long\nfix: choose a shorter path");
     MBA_TRY(mba_text_file_open(&f, path));
     const mba_status st = mba__malnet_add(s, &f.text, label, split);
     mba_text_file_close(&f);

@@ -15,8 +15,8 @@ mba_status mba_confusion_create(mba_confusion *out, int64_t classes)
     mba_assert(classes > 0);
     if (classes > CLASSES_MAX)
         return mba_fail(MBA_E_ARG,
-                        "%" PRId64 " classes are too many to be counted\nwhy: a table has a place for every "
-                        "pair of them\nfix: at most %d: --set outputs=..",
+                        "%" PRId64 " classes are too many to be counted\nwhy: the table has one "
+                        "entry per pair of classes\nfix: use at most %d: --set outputs=..",
                         classes, CLASSES_MAX);
     out->classes = classes;
     out->count = calloc((size_t)(classes * classes), sizeof *out->count);

@@ -40,7 +40,7 @@ typedef struct text {
 
 static mba_status wrong(const char *file, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound .npy file\nwhy: %s\nfix: save it again with numpy.save", file,
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a valid .npy file\nwhy: %s\nfix: save it again with numpy.save", file,
                     why);
 }
 
@@ -178,10 +178,10 @@ static mba_status read_file(mba_npy *f, const char *bytes, size_t n)
         return unsupported(f->file, "its version is not 1.0, 2.0 or 3.0", "save it with numpy.save");
     const size_t width = version == 1 ? 2 : 4;
     uint32_t     header = 0;
-    if (n < 8 + width) return wrong(f->file, "it is cut short inside its header");
+    if (n < 8 + width) return wrong(f->file, "it is truncated inside its header");
     memcpy(&header, bytes + 8, width);
     if (header > HEADER_MAX) return wrong(f->file, "its header is larger than any for a plain array");
-    if (header > n - 8 - width) return wrong(f->file, "it is cut short inside its header");
+    if (header > n - 8 - width) return wrong(f->file, "it is truncated inside its header");
     const char *first = bytes + 8 + width;
     MBA_TRY(read_dictionary(a, &(text){ first, first + header, f->file }));
     if (!mba_array_measure(a)) return wrong(f->file, "its shape does not fit 63 bits");
@@ -189,7 +189,7 @@ static mba_status read_file(mba_npy *f, const char *bytes, size_t n)
     if (there != a->bytes)
         return mba_fail(MBA_E_FORMAT,
                         "'%s' has %" PRId64 " bytes of data\nwhy: %s of shape %s takes %" PRId64 "\n"
-                        "fix: the file may be cut short; save or fetch it again",
+                        "fix: the file may be truncated; save or fetch it again",
                         f->file, there, mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text,
                         a->bytes);
     a->data = first + header;

@@ -128,8 +128,8 @@ static void every_broken_rule_is_named(void **state)
     mba_npy *f = NULL;
     assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\4\0\2\0{}", 12), MBA_E_UNSUPPORTED, "its version is not");
     assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\1\1\2\0{}", 12), MBA_E_UNSUPPORTED, "its version is not");
-    assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\1\0\3\0{}", 12), MBA_E_FORMAT, "cut short inside its header");
-    assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\2\0\3\0", 10), MBA_E_FORMAT, "cut short inside its header");
+    assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\1\0\3\0{}", 12), MBA_E_FORMAT, "truncated inside its header");
+    assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\2\0\3\0", 10), MBA_E_FORMAT, "truncated inside its header");
     assert_fails(mba_npy_open_bytes(&f, "x", "\x93NUMPY\2\0\xff\xff\xff\xff", 12), MBA_E_FORMAT, "larger than any");
 }
 

@@ -32,7 +32,7 @@ typedef struct scanner {
 static mba_status refuse(const scanner *s, const char *field, size_t n, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' %s\n"
+                    "'%s', line %" PRId64 ", is wrong\nwhy: '%s' %s\n"
                     "fix: check the file, or get it again",
                     s->t->name, s->line, mba_quote_bytes(field, n).text, why);
 }
@@ -139,8 +139,8 @@ static mba_status read_row(values *a, mba_number_table *t, scanner *s)
     if (!t->columns) t->columns = n;
     if (n != t->columns)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s', line %" PRId64 ", is not what it should be\nwhy: '%s' has %" PRId64
-                        " fields instead of %" PRId64 "\nfix: check the file, or get it again",
+                        "'%s', line %" PRId64 ", is wrong\nwhy: '%s' has %" PRId64 " fields instead of %" PRId64
+                        "\nfix: check the file, or get it again",
                         s->t->name, s->line, mba_quote_bytes(line, (size_t)(s->stop - line)).text, n, t->columns);
     t->rows++;
     return MBA_OK;
@@ -223,7 +223,7 @@ mba_status mba_text_file_open(mba_text_file *out, const char *path)
         if (st == MBA_OK && !last && f.text.bytes >= most)
             st = mba_fail(MBA_E_UNSUPPORTED,
                           "'%s' unpacks to more than %s\nwhy: a compressed table may be %d times as large as "
-                          "its file, at least %s and at most %s\nfix: unpack it first, if it is what it should be",
+                          "its file, at least %s and at most %s\nfix: unpack it first, if the file is right",
                           path, mba_size_of((double)most).text, SHRINKS_MAX, mba_size_of((double)UNPACKED_FREE).text,
                           mba_size_of((double)UNPACKED_MAX).text);
     }

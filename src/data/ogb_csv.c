@@ -51,7 +51,7 @@ __attribute__((format(printf, 4, 5))) static mba_status refuse(const reader *r, 
     vsnprintf(detail, sizeof detail, why, args);
     va_end(args);
     return mba_fail(MBA_E_FORMAT,
-                    "'%s', line %" PRId64 ", is not what it should be\nwhy: %s\n"
+                    "'%s', line %" PRId64 ", is wrong\nwhy: %s\n"
                     "fix: get the collection again",
                     r->text[file].name, row + 1, detail);
 }
@@ -63,7 +63,7 @@ static mba_status same_rows(const reader *r, int file, int64_t rows)
     if (r->table[file].rows == rows) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "'%s' has %" PRId64 " lines instead of %" PRId64 "\n"
-                    "why: it belongs to another collection, or was cut short\nfix: get the collection again",
+                    "why: it belongs to another collection, or was truncated\nfix: get the collection again",
                     r->text[file].name, r->table[file].rows, rows);
 }
 
@@ -306,7 +306,7 @@ static mba_status find_file(char *path, size_t room, bool *there, const char *fo
     const int n = snprintf(path, room, "%s/%s%s%s%s", folder, split ? "split/" : "", split ? scheme : "",
                            split ? "/" : "", files[file].name);
     if (n < 0 || (size_t)n + 4 > room)
-        return mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: a shorter one");
+        return mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: choose a shorter path");
     *there = access(path, F_OK) == 0;
     if (*there) return MBA_OK;
     memcpy(path + n, ".gz", 4);

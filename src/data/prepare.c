@@ -173,16 +173,16 @@ static mba_status add_line(work *w, const char *line, size_t bytes, int64_t numb
     else if (!row)
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
-                      " is no JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
-                      "JSON lines have one object a line",
+                      " is not a JSON object\nwhy: %s, at byte %d of the line\nfix: correct or remove the line; "
+                      "JSON lines have one object per line",
                       number, mba_quote(e.text).text, e.position);
     else if (!json_is_object(row))
-        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object\nfix: one object a line", number,
+        st = mba_fail(MBA_E_FORMAT, "line %" PRId64 " is %s, not an object\nfix: write one object per line", number,
                       mba_json_kind(row));
     else if (!json_is_string(text))
         st = mba_fail(MBA_E_FORMAT,
                       "line %" PRId64
-                      " has no text under \"%s\"\nwhy: there is %s\nfix: name the right key with --field",
+                      " has no text under \"%s\"\nwhy: there is %s\nfix: give the right key with --field",
                       number, mba_quote(field).text, text ? mba_json_kind(text) : "no such key");
     else st = add_document(w, json_string_value(text), json_string_length(text));
     json_decref(row);
@@ -301,7 +301,7 @@ static mba_status check_out(const char *out)
         return mba_fail(MBA_E_IO, "cannot read the directory '%s'\nwhy: %s\nfix: choose another name", out,
                         strerror(failed));
     return empty ? MBA_OK
-                 : mba_fail(MBA_E_ARG, "the output '%s' is there already\nfix: remove it, or choose another name", out);
+                 : mba_fail(MBA_E_ARG, "the output '%s' exists already\nfix: remove it, or choose another name", out);
 }
 
 /* Takes the lock, so that one process at a time creates a directory of this name, then checks again that it is absent
@@ -351,7 +351,7 @@ static mba_status make_folder(work *w, const char *out)
         return mba_fail(MBA_E_NOMEM, "no memory to make '%s'", out);
     }
     if (mkdtemp(w->folder) && chmod(w->folder, 0755) == 0) return MBA_OK;
-    const mba_status st = mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: --out where you may write",
+    const mba_status st = mba_fail(MBA_E_IO, "cannot create the folder '%s'\nwhy: %s\nfix: choose a writable --out",
                                    w->folder, strerror(errno));
     free(w->folder);
     w->folder = NULL;
@@ -361,7 +361,8 @@ static mba_status make_folder(work *w, const char *out)
 static mba_status publish(work *w, const char *out)
 {
     if (rename(w->folder, out) == 0) return mba_name_sync(out);
-    return mba_fail(MBA_E_IO, "cannot make the directory '%s'\nwhy: %s\nfix: another --out", out, strerror(errno));
+    return mba_fail(MBA_E_IO, "cannot create the folder '%s'\nwhy: %s\nfix: choose another --out", out,
+                    strerror(errno));
 }
 
 /* ---- prepare ---- */
@@ -381,8 +382,8 @@ static mba_status fill(work *w)
     if (w->o->source) MBA_TRY(write_source(w));
     if (!w->made.tokens)
         return mba_fail(MBA_E_ARG,
-                        "there is no text in the %d input(s)\nfix: files that are not "
-                        "empty; of JSON lines, --field with the key of the text",
+                        "there is no text in the %d input(s)\nfix: give files that "
+                        "are not empty; for JSON lines, give --field the key of the text",
                         w->o->inputs);
     return w->o->progress ? w->o->progress(w->o->user, w->all, w->all, w->made.tokens) : MBA_OK;
 }
@@ -392,8 +393,8 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
     work w = { .o = o, .t = t, .shard_tokens = o->shard_tokens ? o->shard_tokens : SHARD_TOKENS };
     if (w.shard_tokens < 1 || w.shard_tokens > INT32_MAX)
         return mba_fail(MBA_E_ARG,
-                        "shards of %" PRId64 " tokens are impossible\nwhy: the format counts 1 to 2147483647\n"
-                        "fix: a number among them",
+                        "shards of %" PRId64 " tokens are impossible\nwhy: the format allows 1 to "
+                        "2147483647\nfix: choose a number in this range",
                         w.shard_tokens);
     if (mba_tokenizer_end_of_text(t) < 0)
         return mba_fail(MBA_E_UNSUPPORTED,
@@ -408,14 +409,15 @@ mba_status mba_prepare(mba_prepared *made, mba_tokenizer *t, const mba_prepare_o
         w.end_bytes = strlen(w.end);
     } // the one of `bytes` has no text
     if (o->split_on && !*o->split_on)
-        return mba_fail(MBA_E_ARG, "documents cannot be split on an empty text\nfix: --split-on '<|endoftext|>'");
+        return mba_fail(MBA_E_ARG,
+                        "documents cannot be split on an empty text\nfix: for example --split-on '<|endoftext|>'");
     snprintf(w.notes.tokenizer, sizeof w.notes.tokenizer, "%s", mba_tokenizer_name(t));
     describe_source(w.notes.source, sizeof w.notes.source, o);
     char *out = strdup(o->out);
     if (!out) return mba_fail(MBA_E_NOMEM, "no memory to prepare data");
     for (size_t n = strlen(out); n > 1 && out[n - 1] == '/';) out[--n] = 0;
     mba_status st = *out ? lock_out(&w, out)
-                         : mba_fail(MBA_E_ARG, "the output has no name\nfix: --out with a new directory");
+                         : mba_fail(MBA_E_ARG, "the output has no name\nfix: give --out a new folder");
     if (st == MBA_OK) st = make_folder(&w, out);
     if (st == MBA_OK) st = fill(&w);
     if (st == MBA_OK) st = publish(&w, out);

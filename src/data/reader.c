@@ -208,9 +208,9 @@ static mba_status make_room(mba_reader *r)
     const size_t unused = r->to - r->from, want = unused + (unused > BLOCK ? unused : BLOCK);
     if (unused >= r->most)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "'%s' has a stretch of more than %zu MiB that cannot be cut\n"
-                        "why: it is a line, or text without white space, and memory is bounded\n"
-                        "fix: break it up, or unpack the file first",
+                        "'%s' has more than %zu MiB that cannot be split\nwhy: it is one "
+                        "line, or text without white space, and memory is bounded\nfix: split it, or unpack the "
+                        "file first",
                         r->path, r->most >> 20);
     if (unused) memmove(r->buffer, r->buffer + r->from, unused);
     r->from = 0;

@@ -44,7 +44,7 @@ mba_status mba_refuse_foreign(const char *path, const void *head, size_t bytes)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (begins(head, bytes, foreign[i].magic, foreign[i].n))
-            return mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a dataset we read\nwhy: it is %s\nfix: %s", path,
+            return mba_fail(MBA_E_UNSUPPORTED, "'%s' is not a supported data set\nwhy: it is %s\nfix: %s", path,
                             foreign[i].what, foreign[i].fix);
     return MBA_OK;
 }
@@ -187,8 +187,8 @@ mba_status mba_recognise_file(mba_data_kind *out, const char *path)
     if (st == MBA_OK && *out == MBA_DATA_UNKNOWN) *out = mba_recognise(head, n);
     if (st == MBA_OK && mba_reader_packing(r) && !mba_data_is_text(*out))
         st = mba_fail(MBA_E_UNSUPPORTED,
-                      "'%s' is not a dataset we read\nwhy: it is compressed with %s, and inside is no "
-                      "text\nfix: unpack it",
+                      "'%s' is not a supported data set\nwhy: it is compressed with %s and "
+                      "does not contain text\nfix: unpack it",
                       path, mba_reader_packing(r));
     mba_reader_close(r);
     return st;

@@ -28,7 +28,7 @@ struct mba_safetensors {
 
 static mba_status wrong_file(const char *file, const char *why)
 {
-    return mba_fail(MBA_E_FORMAT, "'%s' is not a sound safetensors file\nwhy: %s\nfix: fetch or convert it again", file,
+    return mba_fail(MBA_E_FORMAT, "'%s' is not a valid safetensors file\nwhy: %s\nfix: fetch or convert it again", file,
                     why);
 }
 
@@ -56,7 +56,7 @@ static mba_status read_shape(mba_array *t, const json_t *v)
     if (json_array_size(v) > MBA_ARRAY_RANK_MAX)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "tensor \"%s\" of '%s' has %zu dimensions\nwhy: at most %d are supported\n"
-                        "fix: reshape it when the file is made",
+                        "fix: reshape it before saving",
                         mba_quote(t->name).text, t->file, json_array_size(v), MBA_ARRAY_RANK_MAX);
     t->rank = (int)json_array_size(v);
     for (int i = 0; i < t->rank; i++) {
@@ -79,7 +79,7 @@ static mba_status read_place(mba_array *t, const json_t *v, const char *data, in
     if (end > data_bytes)
         return mba_fail(MBA_E_FORMAT,
                         "tensor \"%s\" of '%s' reaches past the end of the file\n"
-                        "why: its data ends at byte %" PRId64 " of %" PRId64 "; the file may be cut short\n"
+                        "why: its data ends at byte %" PRId64 " of %" PRId64 "; the file may be truncated\n"
                         "fix: fetch or convert the file again",
                         mba_quote(t->name).text, t->file, end, data_bytes);
     if (end - begin != t->bytes)
@@ -169,7 +169,7 @@ static mba_status read_file(mba_safetensors *f, const char *bytes, size_t n)
     if (n < 8) return wrong_file(f->file, "it is shorter than the 8 bytes every such file begins with");
     memcpy(&header, bytes, 8);
     if (header > HEADER_MAX) return wrong_file(f->file, "it begins with a header length above the 100 MB allowed");
-    if (header > n - 8) return wrong_file(f->file, "its header reaches past the end; it may be cut short");
+    if (header > n - 8) return wrong_file(f->file, "its header reaches past the end; it may be truncated");
     if (header == 0 || bytes[8] != '{') return wrong_file(f->file, "its header does not begin with '{'");
     MBA_TRY(mba_json_parse(&f->header, f->file, bytes + 8, header, &header_limits));
     MBA_TRY(check_metadata(f));

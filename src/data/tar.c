@@ -11,8 +11,8 @@ enum { RECORD = 512, NAME = 0, SIZE = 124, CHECKSUM = 148, TYPE = 156, MAGIC = 2
 static mba_status wrong(const mba_tar *t, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound tar archive\nwhy: %s (byte %zu)\n"
-                    "fix: fetch it again; it may be cut short or compressed",
+                    "'%s' is not a valid tar archive\nwhy: %s (byte %zu)\n"
+                    "fix: fetch it again; it may be truncated or compressed",
                     t->file, why, t->at);
 }
 
@@ -20,8 +20,9 @@ static mba_status wrong(const mba_tar *t, const char *why)
 static mba_status joined(const mba_tar *t)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' does not end with its end record\nwhy: at byte %zu there is one, and something "
-                    "behind it, as where archives were joined\nfix: one file for each, or tar --concatenate",
+                    "'%s' does not end with its end record\nwhy: at byte %zu there is one, "
+                    "followed by more data, as if archives were joined\nfix: use one file for each, or tar "
+                    "--concatenate",
                     t->file, t->at);
 }
 

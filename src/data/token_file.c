@@ -60,13 +60,13 @@ static mba_status set_bare(mba_token_file *f)
     f->count = (int64_t)(f->bytes / 2);
     if (mba_looks_like_text(f->begin, f->bytes))
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' looks like text, not like tokens\nwhy: it has no header of llm.c, and its bytes are "
+                        "'%s' looks like text, not like tokens\nwhy: it has no llm.c header, and its bytes are "
                         "characters\nfix: mambascope data prepare --out DIR %s, then --data DIR",
                         f->path, f->path);
     if (f->bytes && f->bytes % 2 == 0) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is no token file: it has %zu bytes\nwhy: it has no header of llm.c, and bare uint16 "
-                    "tokens take an even number of bytes, not zero\nfix: make it with `mambascope data prepare`",
+                    "'%s' is not a token file: it has %zu bytes\nwhy: it has no llm.c header, and plain uint16 "
+                    "tokens take an even number of bytes, not zero\nfix: write it with `mambascope data prepare`",
                     f->path, f->bytes);
 }
 
@@ -77,18 +77,18 @@ static mba_status set_shard(mba_token_file *f, const header *h, int width, uint3
     if (!fits && !h->zeros) return set_bare(f);
     if (h->version != version)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "the token file '%s' is of version %" PRIu32 "\nwhy: known is %" PRIu32 " for its magic "
+                        "the token file '%s' is of version %" PRIu32 "\nwhy: supported is %" PRIu32 " for its magic "
                         "number %" PRIu32 "\nfix: prepare the data again",
                         f->path, h->version, version, h->magic);
     if (h->count > INT32_MAX)
         return mba_fail(MBA_E_FORMAT,
-                        "the token file '%s' cannot have %" PRIu32 " tokens\nwhy: its header counts to 2147483647\n"
+                        "the token file '%s' cannot have %" PRIu32 " tokens\nwhy: its header allows 2147483647\n"
                         "fix: prepare the data again, in more and smaller files",
                         f->path, h->count);
     if (!fits)
         return mba_fail(MBA_E_FORMAT,
                         "the token file '%s' has %" PRIu64 " bytes and should have %" PRIu64 "\nwhy: its header says "
-                        "%" PRIu32 " tokens of %d bytes\nfix: copy or prepare it again; it may have been cut short",
+                        "%" PRIu32 " tokens of %d bytes\nfix: copy or prepare it again; it may have been truncated",
                         f->path, bytes, want, h->count, width);
     if (!h->count)
         return mba_fail(MBA_E_FORMAT,
@@ -109,7 +109,7 @@ static mba_status find_tokens(mba_token_file *f)
     if (h.magic == MAGIC_CHOICE && h.version == 1)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "'%s' holds multiple-choice questions, not a text\nwhy: it has the magic number %d of "
-                        "llm.c\nfix: name a file of tokens",
+                        "llm.c\nfix: give a token file",
                         f->path, MAGIC_CHOICE);
     return set_bare(f);
 }
@@ -172,7 +172,10 @@ static mba_status write_notes(const char *path, const mba_token_notes *n, int64_
     mba_status st = MBA_OK;
     if (!to || mba__json_starved()) st = mba_fail(MBA_E_NOMEM, "no memory for the notes of '%s'", path);
     else if (!root)
-        st = mba_fail(MBA_E_ARG, "the notes of '%s' cannot be made\nwhy: no UTF-8\nfix: names of files in UTF-8", path);
+        st =
+            mba_fail(MBA_E_ARG,
+                     "the notes of '%s' cannot be written\nwhy: a file name is not UTF-8\nfix: use file names in UTF-8",
+                     path);
     else st = mba_json_save(root, to);
     json_decref(root);
     free(to);
@@ -225,7 +228,7 @@ static mba_status refuse_token(const mba_token_file *f, int64_t at, int64_t voca
     return mba_fail(MBA_E_FORMAT,
                     "the token %" PRIu32 " is not in a vocabulary of %" PRId64 "\nwhere: '%s', byte %td (token %" PRId64
                     ")\n"
-                    "why: the file was made with another tokenizer, or it is no token file\n"
+                    "why: the file was encoded with another tokenizer, or it is not a token file\n"
                     "fix: prepare the data with the tokenizer of the model",
                     f->width == 2 ? read_16(p) : read_32(p), vocab, f->path, p - f->begin, at);
 }
@@ -276,8 +279,8 @@ mba_status mba_token_file_write(const char *path, const int32_t *tokens, int64_t
 {
     if (n < 1 || n > INT32_MAX)
         return mba_fail(MBA_E_ARG,
-                        "a shard of %" PRId64 " tokens cannot be written\nwhy: the format counts 1 to 2147483647\n"
-                        "fix: more and smaller shards",
+                        "a shard of %" PRId64 " tokens cannot be written\nwhy: the format allows 1 to "
+                        "2147483647\nfix: use more and smaller shards",
                         n);
     const int     width = vocab <= 1 << 16 ? 2 : 4;
     unsigned char head[HEADER_BYTES] = { 0 };

@@ -231,8 +231,8 @@ mba_status mba_tokenizer_decode(const mba_tokenizer *t, mba_text *out, const int
         const char *text = mba_tokenizer_token(t, id[i], &bytes);
         if (!text)
             return mba_fail(MBA_E_ARG,
-                            "%d is no token of '%s'\nwhy: its vocabulary has %lld\n"
-                            "fix: decode with the tokenizer that made the tokens",
+                            "%d is not a token of '%s'\nwhy: its vocabulary has %lld\nfix: decode "
+                            "with the tokenizer that encoded the text",
                             id[i], t->name, (long long)t->vocab);
         MBA_TRY(mba_text_add(out, text, bytes));
     }

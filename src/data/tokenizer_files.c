@@ -22,7 +22,7 @@ static mba_status path_in(char path[PATH_ROOM], const char *folder, const char *
 {
     return snprintf(path, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: choose a shorter path", folder, name);
 }
 
 static mba_status add(mba_tokenizer_files *f, const char *name, const char *text, size_t n)

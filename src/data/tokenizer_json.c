@@ -45,7 +45,7 @@ static mba_status unsupported(const char *what, const char *value, const char *k
 {
     return mba_fail(
         MBA_E_UNSUPPORTED,
-        "the tokenizer asks for the %s %s\nwhy: implemented is %s, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
+        "the tokenizer needs the %s %s\nwhy: only %s is implemented, as in GPT-NeoX, GPT-2, Llama 3 and Qwen 2\n"
         "fix: use such a tokenizer, or prepare the tokens elsewhere and read them as a token file",
         what, mba_quote(value).text, known);
 }
@@ -80,7 +80,7 @@ static mba_status read_split(mba_tokenizer *t, const json_t *part)
     if (t->pattern) return MBA_OK;
     return mba_fail(
         MBA_E_UNSUPPORTED,
-        "the tokenizer cuts words by a pattern that is not implemented\nwhy: it is %s\n"
+        "the tokenizer splits words by a pattern that is not implemented\nwhy: it is %s\n"
         "fix: use a tokenizer with the pattern of GPT-2, Llama 3 or Qwen 2, or prepare the tokens elsewhere and "
         "read them as a token file",
         mba_quote(regex).text);
@@ -248,8 +248,8 @@ static mba_status read_alphabet(int32_t byte_id[256], const json_t *vocab)
         const bool in_utf8 = byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5);
         if (!id && in_utf8)
             return mba_fail(MBA_E_UNSUPPORTED,
-                            "the vocabulary has no token for the byte 0x%02x\nwhy: a byte-level tokenizer "
-                            "without it cannot write every text\nfix: train it with the whole byte alphabet",
+                            "the vocabulary has no token for the byte 0x%02x\nwhy: without it, a byte-level "
+                            "tokenizer cannot encode every text\nfix: train it with the whole byte alphabet",
                             byte);
     }
     return MBA_OK;

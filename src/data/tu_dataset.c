@@ -60,7 +60,7 @@ __attribute__((format(printf, 4, 5))) static mba_status refuse(const reader *r, 
     vsnprintf(detail, sizeof detail, why, args);
     va_end(args);
     return mba_fail(MBA_E_FORMAT,
-                    "'%s', line %" PRId64 ", is not what it should be\nwhy: %s\n"
+                    "'%s', line %" PRId64 ", is wrong\nwhy: %s\n"
                     "fix: get the collection again",
                     r->text[file].name, row + 1, detail);
 }
@@ -74,7 +74,7 @@ static mba_status same_rows(const reader *r, int file, int64_t rows)
     if (!r->table[file].value || r->table[file].rows == rows) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
                     "'%s' has %" PRId64 " lines instead of %" PRId64 "\n"
-                    "why: it belongs to another collection, or was cut short\nfix: get the collection again",
+                    "why: it belongs to another collection, or was truncated\nfix: get the collection again",
                     r->text[file].name, r->table[file].rows, rows);
 }
 
@@ -426,7 +426,7 @@ mba_status mba_tu_dataset_read(mba_graph_store **out, const char *folder)
     for (int k = 0; st == MBA_OK && k < MBA_TU_FILES; k++) {
         char *p = path + k * PATH_BYTES;
         if (snprintf(p, PATH_BYTES, "%s_%s.txt", start, files[k].ending) >= PATH_BYTES)
-            st = mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: a shorter one");
+            st = mba_fail(MBA_E_ARG, "the path of the collection is too long\nfix: choose a shorter path");
         else if (access(p, F_OK) == 0 || k == MBA_TU_EDGES || k == MBA_TU_INDICATOR)
             st = mba_text_file_open(&file[k], p);
         text[k] = file[k].text;

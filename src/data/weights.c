@@ -235,12 +235,11 @@ mba_status mba_weights_no_pickle(const char *path)
         snprintf(inside, sizeof inside, "%s/%s", path, l.name[0]);
     mba_listing_free(&l);
     if (!*inside && !(mba_is_file(path) && has_pickle_name(path))) return MBA_OK;
-    return mba_fail(
-        MBA_E_FORMAT,
-        "'%s' is a PyTorch pickle\n"
-        "why: a pickle is a program to run rather than data to read; weights are read from safetensors files\n"
-        "fix: python3 tools/convert_checkpoint.py '%s' OUT, then name OUT instead",
-        *inside ? inside : path, path);
+    return mba_fail(MBA_E_FORMAT,
+                    "'%s' is a PyTorch pickle\n"
+                    "why: a pickle is a program; weights are read from safetensors files only\n"
+                    "fix: python3 tools/convert_checkpoint.py '%s' OUT, then give OUT instead",
+                    *inside ? inside : path, path);
 }
 
 static mba_status no_weights(const char *directory)
@@ -250,7 +249,7 @@ static mba_status no_weights(const char *directory)
     MBA_TRY(mba_weights_no_pickle(directory));
     if (stat(directory, &s)) why = "there is no such directory";
     else if (!S_ISDIR(s.st_mode)) why = "it is a file", fix = "name the directory it is in";
-    return mba_fail(MBA_E_IO, "no weights in '%s'\nwhy: %s\nfix: %s", directory, why, fix);
+    return mba_fail(MBA_E_IO, "there are no weights in '%s'\nwhy: %s\nfix: %s", directory, why, fix);
 }
 
 mba_status mba_weights_open(mba_weights **out, const char *directory)

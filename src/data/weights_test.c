@@ -134,7 +134,7 @@ static void a_broken_shard_is_named(void **state)
     (void)state;
     copy_to(DATA "f32.npy", scratch("broken.safetensors"));
     assert_refused(MBA_E_FORMAT, "\"norm\": \"broken.safetensors\"",
-                   "broken.safetensors' is not a sound safetensors file");
+                   "broken.safetensors' is not a valid safetensors file");
     assert_non_null(strstr(mba_message(), "where: shard \"broken.safetensors\""));
 }
 

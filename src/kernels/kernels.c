@@ -14,7 +14,7 @@
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/ssd/ssd.h"
 
-enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 }; /* in place of the number of a GPU */
+enum { MACHINE_HOST = -2, MACHINE_DESCRIBED = -1 }; /* instead of the index of a GPU */
 enum { FORWARD, BACKWARD };
 
 /* Where the caller has a tensor: in one of the arrays of mba_kernels_pointers, or in a part of `saved`. Kernels do not
@@ -227,7 +227,7 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     return MBA_OK;
 }
 
-/* ---- where tensors lie ---- */
+/* ---- addresses of tensors ---- */
 
 static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
 {

@@ -70,7 +70,7 @@ static void an_unknown_or_missing_instruction_set_is_refused(void **state)
     assert_refused(&d, &h200, "the environment has MBA_ISA=AVX2");
 #ifdef __aarch64__
     setenv("MBA_ISA", "avx2", 1);
-    assert_refused(&d, &h200, "the most that this machine runs is base");
+    assert_refused(&d, &h200, "the largest instruction set of this machine is base");
 #endif
     setenv("MBA_ISA", "base", 1);
     assert_plan(&p, &d, &h200);
@@ -100,7 +100,7 @@ static void a_machine_gets_the_best_variant_that_it_runs(void **state)
     assert_refused(&d, &h200, "no variant no such");
 }
 
-/* 70 tokens are 5 tiles of 16; a state (64, 16) of bf16 before each, and y before the gate. */
+/* Saved are a state (64, 16) of bf16 for every 8 of 70 tokens, and y before the gate. */
 static void sizes_are_what_is_kept(void **state)
 {
     mba_kernels_plan *p;
@@ -118,7 +118,7 @@ static void sizes_are_what_is_kept(void **state)
     mba_kernels_plan_destroy(p);
 }
 
-/* A backward variant that recomputes states does not use those of `fused`: 60 MB that nobody would write or read. */
+/* A backward variant that recomputes states does not use those of `fused`, so their 60 MB are not saved. */
 static void nothing_is_saved_for_who_makes_it_again(void **state)
 {
     mba_kernels_plan *p;

@@ -102,17 +102,18 @@ static mba_status refuse(const mba_field *f, const char *text, size_t n, const c
                                                                    : "it is too long";
     if (f && f->kind == MBA_FIELD_REAL && f->standard != 0) why = "a number above 0 belongs there";
     if (f && f->kind == MBA_FIELD_INT) {
-        snprintf(range, sizeof range, "a whole number from %lld to %lld belongs there", (long long)f->least,
+        snprintf(range, sizeof range, "it must be a whole number from %lld to %lld", (long long)f->least,
                  (long long)most_of(f));
         why = range;
     }
     if (f && f->kind == MBA_FIELD_WORD) {
-        int at = snprintf(range, sizeof range, "one of its words belongs there:");
+        int at = snprintf(range, sizeof range, "it must be one of");
         for (int i = 0; f->words[i] && at < (int)sizeof range; i++)
             at += snprintf(range + at, sizeof range - (size_t)at, " %s", f->words[i]);
         why = range;
     }
-    return mba_fail(MBA_E_ARG, "cannot set '%.*s'\nwhy: %s\nfix: NAME=VALUE, with a name of `mambascope list fields`",
+    return mba_fail(MBA_E_ARG,
+                    "cannot set '%.*s'\nwhy: %s\nfix: write NAME=VALUE; `mambascope list fields` shows the names",
                     (int)n, text, why);
 }
 

@@ -520,11 +520,11 @@ static mba_status check_fields(const mba_graphnet *c)
         const int64_t *v = mba_field_at(c, f);
         for (int i = 0; (f->kind == MBA_FIELD_INT || f->kind == MBA_FIELD_LIST) && i < (f->count ? f->count : 1); i++)
             if (v[i] < 0 || v[i] > MBA_FIELD_MOST)
-                return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %d", f->name, (long long)v[i],
-                                f->meaning, MBA_FIELD_MOST);
+                return mba_fail(MBA_E_ARG, "%s = %lld is not possible\nwhy: %s\nfix: choose a number from 0 to %d",
+                                f->name, (long long)v[i], f->meaning, MBA_FIELD_MOST);
     }
     if (!(c->dropout >= 0 && c->dropout < 1))
-        return mba_fail(MBA_E_ARG, "dropout = %g\nfix: 0 <= dropout < 1", c->dropout);
+        return mba_fail(MBA_E_ARG, "dropout must be at least 0 and below 1, not %g", c->dropout);
     return MBA_OK;
 }
 
@@ -543,9 +543,10 @@ static mba_status check_ranges(const mba_graphnet *c)
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
         if (range[i].value < range[i].least || range[i].value > range[i].most)
-            return mba_fail(MBA_E_ARG, "%s = %lld\nfix: between %lld and %lld; mambascope list fields says what it is",
-                            range[i].name, (long long)range[i].value, (long long)range[i].least,
-                            (long long)range[i].most);
+            return mba_fail(
+                MBA_E_ARG,
+                "%s = %lld is not possible\nfix: choose a number from %lld to %lld; mambascope list fields explains it",
+                range[i].name, (long long)range[i].value, (long long)range[i].least, (long long)range[i].most);
     return MBA_OK;
 }
 
@@ -554,10 +555,10 @@ static mba_status check_batch(const mba_graphnet *c)
     const bool large = c->nodes >= INT32_MAX || c->edges >= INT32_MAX || c->graphs > 1 << 22;
     if (!large && c->nodes >= 1 && c->edges >= 1 && c->graphs >= 1) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "a batch of at most %lld nodes, %lld edges, %lld graphs\nwhy: %s\nfix: %s --nodes, "
-                    "--edges, --graphs",
+                    "a batch of at most %lld nodes, %lld edges, %lld graphs is not possible\nwhy: "
+                    "%s\nfix: choose %s --nodes, --edges, --graphs",
                     (long long)c->nodes, (long long)c->edges, (long long)c->graphs,
-                    large ? "their numbers have 31 bits, those of graphs 22" : "each is at least 1",
+                    large ? "counts of nodes and edges have 31 bits, counts of graphs 22" : "each is at least 1",
                     large ? "smaller" : "larger");
 }
 
@@ -568,8 +569,9 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     if (c->edge_reals) memset(c->edge_tables, 0, sizeof c->edge_tables);
     if (c->pe_count && c->rw_count)
         return mba_fail(MBA_E_ARG,
-                        "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld)\n"
-                        "why: nodes have one of them beside their features\nfix: --set pe_count=0, or rw_count=0",
+                        "eigenvectors (pe_count = %lld) and random walks (rw_count = %lld) cannot be "
+                        "combined\nwhy: nodes have one of them besides their features\nfix: --set pe_count=0, "
+                        "or --set rw_count=0",
                         (long long)c->pe_count, (long long)c->rw_count);
     if (!(c->pe_count + c->rw_count) || !c->pe_width) // one without the other has no effect
         c->pe_count = c->rw_count = c->pe_width = 0;
@@ -581,10 +583,12 @@ mba_status mba_graphnet_complete(mba_graphnet *c)
     MBA_TRY(check_ranges(c));
     MBA_TRY(check_batch(c));
     if (c->train && c->draws > 1)
-        return mba_fail(MBA_E_ARG, "training over %lld orders at once\nwhy: only evaluation averages\nfix: draws of 1",
-                        (long long)c->draws);
+        return mba_fail(
+            MBA_E_ARG,
+            "training cannot use %lld node orders at once\nwhy: only evaluation averages over them\nfix: --set draws=1",
+            (long long)c->draws);
     if (!c->node_reals && (!c->node_rows || !c->node_columns))
-        return mba_fail(MBA_E_ARG, "nodes without features\n"
-                                   "fix: --set node_reals=.., or node_tables=.. with the rows of each table");
+        return mba_fail(MBA_E_ARG, "nodes have no features\nfix: --set node_reals=.., or node_tables=.. with "
+                                   "the rows of each table");
     return MBA_OK;
 }

@@ -68,9 +68,10 @@ static mba_status check_attention(const mba_lm *c)
     MBA_TRY(mba_lm_need(c->rotary % 2 == 0 && c->rotary <= c->attn_dim, "rotary", c->rotary,
                         "an even number within the head"));
     if (c->carry)
-        return mba_fail(MBA_E_UNSUPPORTED, "attention cannot carry its state from segment to segment\n"
-                                           "why: its state is all keys and values\n"
-                                           "fix: leave --carry out, or use a model without attention");
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "attention cannot carry its state to the next batch\nwhy: its state "
+                        "consists of all keys and values\nfix: leave --carry out, or use a model without "
+                        "attention");
     return MBA_OK;
 }
 

@@ -27,20 +27,20 @@ static mba_status complete_pattern(mba_lm *c)
 {
     if (!c->pattern[0]) {
         if (c->layers < 1 || c->layers >= MBA_PATTERN_MAX || !c->symbol)
-            return mba_fail(MBA_E_ARG, "%lld layers\nfix: between 1 and %d", (long long)c->layers, MBA_PATTERN_MAX - 1);
+            return mba_fail(MBA_E_ARG, "%lld layers are not possible\nfix: choose a number from 1 to %d",
+                            (long long)c->layers, MBA_PATTERN_MAX - 1);
         memset(c->pattern, c->symbol, (size_t)c->layers);
         c->pattern[c->layers] = 0;
     }
     const size_t n = strlen(c->pattern);
     for (size_t k = 0; k < n; k++)
         if (!mba_lm_mixer_of(c->pattern[k]))
-            return mba_fail(MBA_E_ARG, "the pattern \"%s\" has a symbol nobody knows\nfix: %s", c->pattern,
-                            symbols().text);
+            return mba_fail(MBA_E_ARG, "the pattern \"%s\" has an unknown symbol\nfix: %s", c->pattern, symbols().text);
     for (size_t k = 0; c->paired && k < n; k++)
         if (n % 2 || (k % 2 == 1) != mba_lm_mixer_of(c->pattern[k])->mlp)
             return mba_fail(MBA_E_ARG,
-                            "the pattern \"%s\" does not read as pairs of a mixer and an MLP\n"
-                            "fix: --set paired=0, or a pattern such as M+M+",
+                            "the pattern \"%s\" does not consist of pairs of a mixer and an "
+                            "MLP\nfix: --set paired=0, or a pattern such as M+M+",
                             c->pattern);
     c->layers = (int64_t)n / (c->paired ? 2 : 1);
     return MBA_OK;
@@ -77,14 +77,14 @@ static mba_status check_ranges(const mba_lm *c)
     const int64_t rows = INT64_C(1) << 24;
 #define X(field, value, least, most, text) \
     if (c->field < 0 || c->field > (most)) \
-        return mba_fail(MBA_E_ARG, "%s = %lld\nwhy: %s\nfix: between 0 and %lld", #field, (long long)c->field, text, \
-                        (long long)(most));
+        return mba_fail(MBA_E_ARG, "%s = %lld is not possible\nwhy: %s\nfix: choose a number from 0 to %lld", #field, \
+                        (long long)c->field, text, (long long)(most));
     MBA_LM_FIELDS(X)
 #undef X
     if (c->batch < 1 || c->batch > rows || c->length < 1 || c->length > INT64_C(1) << 31)
         return mba_fail(MBA_E_ARG,
-                        "a batch of %lld sequences of %lld tokens\n"
-                        "fix: at least 1 of each, at most %lld sequences of 2147483648",
+                        "a batch of %lld sequences of %lld tokens is not possible\nfix: choose at "
+                        "least 1 of each, at most %lld sequences of 2147483648",
                         (long long)c->batch, (long long)c->length, (long long)rows);
     return MBA_OK;
 }
@@ -92,8 +92,8 @@ static mba_status check_ranges(const mba_lm *c)
 mba_status mba_lm_need(bool fact, const char *field, int64_t value, const char *why)
 {
     if (fact) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields", field,
-                    (long long)value, why, field);
+    return mba_fail(MBA_E_ARG, "%s = %lld does not fit\nwhy: %s\nfix: --set %s=..; mambascope list fields explains it",
+                    field, (long long)value, why, field);
 }
 
 /* Checks every mixer of the pattern once. */

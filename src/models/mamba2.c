@@ -58,7 +58,8 @@ static mba_status check_mamba2(const mba_lm *c)
     MBA_TRY(
         mba_lm_need(c->inner % c->norm_groups == 0, "norm_groups", c->norm_groups, "it must divide the inner width"));
     if (c->dt_min < 0 || (c->dt_max > 0 && c->dt_max < c->dt_min))
-        return mba_fail(MBA_E_ARG, "step limits %g .. %g\nfix: 0 <= dt_min <= dt_max", c->dt_min, c->dt_max);
+        return mba_fail(MBA_E_ARG, "the step limits %g .. %g are not possible\nfix: choose 0 <= dt_min <= dt_max",
+                        c->dt_min, c->dt_max);
     return MBA_OK;
 }
 

@@ -282,15 +282,16 @@ static mba_status check_ranges(const mba_vision *c)
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
         if (range[i].value < range[i].least || range[i].value > range[i].most)
-            return mba_fail(MBA_E_ARG, "%s = %lld\nfix: between %lld and %lld; mambascope list fields says what it is",
-                            range[i].name, (long long)range[i].value, (long long)range[i].least,
-                            (long long)range[i].most);
+            return mba_fail(
+                MBA_E_ARG,
+                "%s = %lld is not possible\nfix: choose a number from %lld to %lld; mambascope list fields explains it",
+                range[i].name, (long long)range[i].value, (long long)range[i].least, (long long)range[i].most);
     if (!(c->drop_path >= 0 && c->drop_path < 1))
-        return mba_fail(MBA_E_ARG, "drop_path = %g\nfix: 0 <= drop_path < 1", c->drop_path);
+        return mba_fail(MBA_E_ARG, "drop_path must be at least 0 and below 1, not %g", c->drop_path);
     if (c->crop != 0 && !(c->crop >= 0.1 && c->crop <= 1))
-        return mba_fail(MBA_E_ARG, "crop = %g\nfix: 0.1 <= crop <= 1", c->crop);
+        return mba_fail(MBA_E_ARG, "crop must be from 0.1 to 1, not %g", c->crop);
     if (!(c->layer_scale >= 0 && c->layer_scale <= 1e6))
-        return mba_fail(MBA_E_ARG, "layer_scale = %g\nfix: 0 for none, or more", c->layer_scale);
+        return mba_fail(MBA_E_ARG, "layer_scale must be 0 (none) or larger, not %g", c->layer_scale);
     return MBA_OK;
 }
 
@@ -305,13 +306,14 @@ mba_status mba_vision_complete(mba_vision *c)
         blocks += c->depths[i];
         if (c->depths[i] < 1 || c->depths[i] > BLOCKS_MAX || blocks > BLOCKS_MAX)
             return mba_fail(MBA_E_ARG,
-                            "stage %d has %lld blocks\n"
-                            "fix: --set depths=.., at least 1 each, at most %d in all",
+                            "stage %d has %lld blocks\nfix: --set depths=.. with at least 1 each, at "
+                            "most %d in all",
                             i, (long long)c->depths[i], BLOCKS_MAX);
         if (i >= 2 && (C % 2 || c->heads[i] < 1 || C % c->heads[i] || c->windows[i] < 1))
             return mba_fail(MBA_E_ARG,
-                            "stage %d: %lld channels, %lld heads, windows of %lld\n"
-                            "why: channels are even and the heads divide them\nfix: --set dim=..,heads=..,windows=..",
+                            "stage %d cannot have %lld channels, %lld heads and windows of "
+                            "%lld\nwhy: channels must be even and divisible by the heads\nfix: --set "
+                            "dim=..,heads=..,windows=..",
                             i, (long long)C, (long long)c->heads[i], (long long)c->windows[i]);
     }
     return MBA_OK;

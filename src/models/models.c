@@ -24,7 +24,8 @@ static mba_status text_shape(mba_model *m, const mba_batch_shape *s)
     if (s->batch) m->lm.batch = s->batch;
     if (s->length) m->lm.length = s->length;
     return s->image || s->graphs || s->nodes || s->edges
-               ? mba_fail(MBA_E_ARG, "%s reads text\nfix: its batch is --batch and --length", mba_model_name(m))
+               ? mba_fail(MBA_E_ARG, "%s is a text model\nfix: set its batch with --batch and --length",
+                          mba_model_name(m))
                : MBA_OK;
 }
 
@@ -61,7 +62,8 @@ static mba_status images_shape(mba_model *m, const mba_batch_shape *s)
     if (s->batch) m->vision.batch = s->batch;
     if (s->image) m->vision.image = s->image;
     return s->length || s->graphs || s->nodes || s->edges
-               ? mba_fail(MBA_E_ARG, "%s looks at images\nfix: its batch is --batch and --image", mba_model_name(m))
+               ? mba_fail(MBA_E_ARG, "%s is an image model\nfix: set its batch with --batch and --image",
+                          mba_model_name(m))
                : MBA_OK;
 }
 
@@ -107,7 +109,7 @@ static mba_status graphs_shape(mba_model *m, const mba_batch_shape *s)
 {
     mba_graphnet *c = &m->graph;
     if (s->batch || s->length || s->image)
-        return mba_fail(MBA_E_ARG, "%s reads graphs\nfix: its batch is --graphs, --nodes and --edges",
+        return mba_fail(MBA_E_ARG, "%s is a graph model\nfix: set its batch with --graphs, --nodes and --edges",
                         mba_model_name(m));
     if (s->graphs && c->graphs) {
         if (!s->nodes) c->nodes = (c->nodes * s->graphs + c->graphs - 1) / c->graphs;
@@ -289,7 +291,7 @@ mba_status mba_model_preset(mba_model *out, const char *name)
     for (int k = 0; mba_families[k]; k++)
         for (int i = 0; mba_family_preset(out, mba_families[k], i); i++)
             mba_nearest_try(&near, mba_model_name(out), NULL);
-    return mba_fail(MBA_E_ARG, "no model '%s'\nfix: %smambascope list models names them", name,
+    return mba_fail(MBA_E_ARG, "there is no model named '%s'\nfix: %smambascope list models names them", name,
                     mba_did_you_mean(&near).text);
 }
 

@@ -5,8 +5,8 @@
 
 #include "core/op.h"
 
-/* Values a thread takes at once: 16 bytes where every row of these tensors allows it and rows lie at one distance (what
- * mba_column_row counts on), else one. */
+/* Values that a thread loads at once: 16 bytes if all rows of these tensors are aligned and have one pitch (as
+ * mba_column_row requires), else one value. */
 static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
 {
     int v = 4;
@@ -22,17 +22,18 @@ static inline int mba__columns_at_once(const mba_tensor *const *t, int n)
     return v;
 }
 
-/* These two counts decide how a sum is divided, and with that the order of its additions. They are constants, not SM
- * counts of the machine, so that the same sum has the same bits on every GPU. Both were chosen for the 132 SMs of an
- * H200. COLUMN_PARTS: blocks of one launch of column_parts, at most: two on each SM, which all of these kernels'
- * registers allow, so that there is one round of them. COLUMN_LINES: with fewer lines of columns, column_totals has a
- * block for each sector. */
+/* These two counts decide how a sum is divided, and so the order of its additions. They are constants, not SM counts of
+ * the machine, so that a sum has the same bits on every GPU. Both suit the 132 SMs of an H200. COLUMN_PARTS limits the
+ * blocks of a launch of column_parts to two per SM: the registers of all these kernels allow two, so all blocks run in
+ * one wave. COLUMN_LINES: with fewer cache lines of columns than this, column_totals has one block per 32-byte
+ * sector. */
 enum { MBA__COLUMN_PARTS = 264, MBA__COLUMN_LINES = 132 };
 
-/* Appends the launch "column_totals" of parts (parts, sums, cols) in scratch: a line of columns a block, a sector
- * where there are fewer lines than COLUMN_LINES. Few parts take half the threads, which ask for up to eight of them
- * each, and the lines of 25 thousand columns are one round: on the H200 320 blocks of 512 threads took 3.2 us, 640 of
- * them, of which 396 found room, 5.1 (conv1d's backward, 33 parts). */
+/* Appends the launch "column_totals", which adds up the partial sums (parts, sums, cols) in scratch. A block takes one
+ * cache line of columns, or one sector if there are fewer lines than COLUMN_LINES. With few partial sums a block has
+ * half the threads, each of which loads up to eight values, so that 25 thousand columns run in one wave. On the H200,
+ * 320 blocks of 512 threads take 3.2 us; 640 blocks, of which 396 are resident, take 5.1 us (backward of conv1d, 33
+ * partial sums). */
 static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t parts, int sums, int64_t cols)
 {
     enum { LINE = 32, SECTOR = 8, FEW = 64 };
@@ -43,9 +44,10 @@ static inline void mba__plan_column_totals(mba_plan *p, int scratch, int64_t par
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(scratch), 4.0 * (double)(wide * parts * sums));
 }
 
-/* Blocks side by side over `owners` of columns: the fewest whose shares leave no more than a sixteenth of 256 threads
- * without one, or the best of eight. 160 owners (1280 columns of bf16) in one block left 96 threads idle (warps waited
- * as long at the barrier as for memory; 22 us for 64 MB on the H200), 320 in two were 256 and 64. */
+/* The number of blocks that divide `owners` (threads that own columns) among them: the smallest that leaves at most a
+ * sixteenth of 256 threads idle, or the best of eight. With 160 owners (1280 columns of bf16) one block has 96 idle
+ * threads; its warps wait as long at the barrier as for memory (22 us for 64 MB on the H200). 320 owners take two
+ * blocks of 160, not 256 and 64. */
 static inline int64_t mba__columns_across(int64_t owners)
 {
     enum { THREADS = 256, TRIES = 8, ENOUGH = THREADS - THREADS / 16 };
@@ -61,15 +63,15 @@ static inline int64_t mba__columns_across(int64_t owners)
     return best;
 }
 
-enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* vectors that a thread asks for before it uses the first */
+enum { MBA__COLUMNS_IN_FLIGHT = 8 }; /* vectors that a thread loads before it uses the first */
 
-/* Sums of `sums` kinds over the rows of t, V columns a thread, from the inputs of the bits `reads`, once each: appends
- * launches <parts> and "column_totals", and scratch. */
+/* Plans `sums` column sums over the rows of t, V columns per thread. The bits of `reads` name the inputs, each of which
+ * is read once. Appends the launches <parts_name> and "column_totals", and returns the scratch between them. */
 static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const char *parts_name, const mba_tensor *t,
                                         int sums, int V, unsigned reads)
 {
-    /* MambaVision-T, 128 images, V = 8: 401408 x 80 are 61 rows a thread, 25088 x 320 16, 6272 x 640 8. Twice
-     * COLUMN_PARTS were 1.3 rounds of bias_bwd with 72 registers. */
+    /* Examples: MambaVision-T, 128 images, V = 8: a thread adds 61 rows of 401408 x 80, 16 of 25088 x 320, 8 of 6272 x
+     * 640. With twice COLUMN_PARTS, bias_bwd (72 registers) would need 1.3 waves. */
     enum { THREADS = 256, BLOCKS = MBA__COLUMN_PARTS, ROWS_LEAST = 8 };
     const int64_t cols = mba_cols(t), rows = mba_rows(t), owners = mba_ceil(cols, V),
                   across = mba__columns_across(owners), at_once = THREADS / mba_ceil(owners, across);
@@ -87,7 +89,7 @@ static inline int mba__plan_column_sums(mba_plan *p, const mba_node *n, const ch
         if (reads >> k & 1) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / blocks / trips);
     mba_phase_work(l, MBA_FMA, (double)(rows * cols * sums) / blocks / trips, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_work(l, MBA_BARRIER, 2 * sums, NULL); /* threads of a column, one after the other */
+    mba_phase_work(l, MBA_BARRIER, 2 * sums, NULL); /* the threads of a column add in turn */
     mba_phase_work(l, MBA_SMEM, 2.0 * 4 * (double)(sums * V * THREADS), NULL);
     mba_phase_work(l, MBA_FMA, (double)(sums * V * THREADS), NULL);
     const int scratch = mba_plan_scratch(p, "parts of column sums", sizeof(float) * (size_t)(parts * sums * cols));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* extremes.h -- steps and decays at the edges of what training meets, for the cases of both SSM operators.
+/* extremes.h -- steps and decays at the limits of what occurs in training, for the cases of both SSM operators.
  *
- * A step is softplus(dt + dt_bias): dt_bias is `raw` and dt is drawn with a standard deviation of `spread` around it. A
- * lies in -A_high .. -A_low. Judged by the norm of every gradient (tests/extremes_test.c): small ones must not hide
- * behind large ones. */
+ * A step is softplus(dt + dt_bias). dt_bias is `raw`, and dt has standard deviation `spread`. A lies in -A_high ..
+ * -A_low. tests/extremes_test.c compares each gradient relative to its own norm, so that errors of small gradients do
+ * not hide behind large ones. */
 #ifndef MBA_EXTREMES_H
 #define MBA_EXTREMES_H
 
@@ -27,7 +27,7 @@ typedef struct mba_extreme {
 // clang-format on
 
 enum {
-    MBA_ORDINARY, /* a case that is not one of these */
+    MBA_ORDINARY, /* none of these */
 #define X(name, what, raw, spread, low, high) MBA_##name,
     MBA_EXTREMES(X)
 #undef X

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map_rows.cuh -- operators that make IN values of a place into OUT values of the same place, any strided views, one
- * launch.
+/* map_rows.cuh -- element-wise operators: IN values at a position give OUT values at the same position. Operands may be
+ * any strided views; one launch.
  *
  *     struct gate { template <int V> __device__ void operator()(float (&out)[1][V], const float (&in)[2][V],
  *                                                                int64_t row, int64_t col) const { .. } };
@@ -10,13 +10,13 @@
  * (ops/vec_access.h).
  *
  * kernel     map_rows     a thread takes two vectors of 16 bytes of every operand, 256 vectors apart
- * takes      fp32, bf16; single elements where rows are odd
+ * takes      fp32, bf16; single elements where rows are not aligned
  * launch     grid ceil(elems / (512 V)), block 256, no shared memory
  * resources  sm_90a, CUDA 13.0: 20 to 61 registers, no spill  [docs]
  * moves      every operand once: bound by DRAM
  * measured   H200: swiglu 52 us, 110 % of the copy rate; hybrid-b-370m, 16384 tokens  [docs: op swiglu swiglu_bwd]
  *            swiglu_bwd 89 us, 108 % of the copy rate; hybrid-b-370m, 16384 tokens  [docs]
- * order      element by element; outputs may lie in inputs, and a later output may add to an earlier one */
+ * order      element by element; outputs may share memory with inputs, and a later output may add to an earlier one */
 #ifndef MBA_OPS_MAP_ROWS_CUH
 #define MBA_OPS_MAP_ROWS_CUH
 
@@ -25,11 +25,11 @@ extern "C" {
 #include "ops/vec_access.h"
 }
 
-/* A strided view of which a run holds whole rows (mba__map_plan sees to it): no division of 64 bits where 32 hold the
- * number of a vector. */
+/* A strided view whose runs hold whole rows (mba__map_plan checks this). I is the type of vector indices: 32-bit where
+ * it suffices, which avoids 64-bit divisions. */
 template <typename T, typename I> struct map_view {
     T                            *at;
-    I                             rows; // of a run
+    I                             rows; // per run
     int64_t                       pitch;
     __device__ __forceinline__ T *row(I r, int64_t cols) const
     {
@@ -45,7 +45,7 @@ template <typename T, typename I, int IN, int OUT> struct map_operands {
     uint32_t             adds;
 };
 
-/* I holds the number of a vector. */
+/* I holds the index of a vector. */
 template <typename T, int IN, int OUT, int V, typename I, typename F>
 __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2)
     map_rows(map_operands<T, I, IN, OUT> o, I vectors, I per_row, F f)
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(MBA__MAP_THREADS, sizeof(I) == 8 ? 1 : 2)
         col[d] = there[d] ? (int64_t)(j - row[d] * per_row) * V : 0;
     }
 #pragma unroll
-    for (int d = 0; d < D; d++) // all loads before the first is used
+    for (int d = 0; d < D; d++) // issue all loads before the first is used
 #pragma unroll
         for (int k = 0; k < IN; k++) fetch(row_regs[d][k], o.in[k].row(row[d], cols) + col[d], there[d]);
 #pragma unroll

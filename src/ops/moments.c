@@ -15,7 +15,7 @@ mba_status mba_moments_shape(const mba_node *n, mba_type *out, mba_moments_optio
         const mba_tensor *t = n->in[k];
         MBA_NEED(mba_type_equal(&t->type, &n->in[P]->type) && t->type.dtype == MBA_F32 && mba_dense(t),
                  "%s: %s is not flat fp32 beside the parameters", op, t->name);
-        out[k] = t->type; // PO .. VO stand in the order of P .. V
+        out[k] = t->type; // PO .. VO have the order of P .. V
     }
     if (n->in[COPY]) out[COPYO] = n->in[COPY]->type;
     return MBA_OK;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* moments.h -- what the optimizers with two moments share: slots over a flat parameter group, what must be true of
- * them, and the operands of a group. Inside of adamw and lamb. */
+/* moments.h -- shared by the optimizers with two moments, adamw and lamb: slots over a flat parameter group, their
+ * shape check, and the operands of a group. */
 #ifndef MBA_MOMENTS_H
 #define MBA_MOMENTS_H
 
 #include "core/op.h"
 
-enum { P, G, M, V, NORM, COPY }; /* parameters, gradient, moments; the compute copy, if any */
+enum { P, G, M, V, NORM, COPY }; /* parameters, gradient, moments; the compute copy is optional */
 enum { PO, GO, MO, VO, COPYO };
 
 // clang-format off
@@ -23,10 +23,12 @@ typedef struct mba_moments_options {
     double beta1, beta2, eps;
 } mba_moments_options;
 
-/* The part of `shape`: averages that are averages, all operands flat fp32 beside the parameters. */
+/* Common part of `shape`: checks the options (betas in [0, 1), eps > 0) and that all operands are flat fp32 with the
+ * layout of the parameters. */
 mba_status mba_moments_shape(const mba_node *n, mba_type *out, mba_moments_options o);
 
-/* The operands of group k, with moments "m.decay", "v.decay", .. made for it; false where it has no gradient. */
+/* Fills in the operands of group k and creates its moments "m.decay", "v.decay", ...; returns false if the group has no
+ * gradient. */
 bool mba_moments_of(mba_tensor *in[MBA_IN_MAX], mba_graph *g, mba_group k, mba_tensor *norm);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* norm_plan.h -- how rows of a root-mean-square norm are dealt to threads on CUDA (ops/norm_rows.cuh): plans in plain
- * C.
+/* norm_plan.h -- launch plans of root-mean-square norms on CUDA (ops/norm_rows.cuh), in plain C: how rows are divided
+ * among threads.
  *
- * A thread group shares a row; each thread owns the same vectors of 16 bytes (8, of bf16 beside fp32) of every row
- * the thread group works on, so weights' gradients stay in its registers. */
+ * A thread group shares a row. Each thread owns the same vectors of 16 bytes (8 bytes of bf16 beside fp32) in every row
+ * of its thread group, so the gradient of its weights stays in registers. */
 #ifndef MBA_OPS_NORM_PLAN_H
 #define MBA_OPS_NORM_PLAN_H
 
@@ -13,17 +13,17 @@
 enum {
     MBA__GROUP_THREADS_MAX = 512,
     MBA__GROUP_VECTORS_MAX = 4,
-    MBA__GROUPS_MAX = 4,    /* groups of several warps in a block */
-    MBA__LOOP_THREADS = 256 /* a block per row, for rows that are odd or too long */
+    MBA__GROUPS_MAX = 4,    /* thread groups of several warps in a block */
+    MBA__LOOP_THREADS = 256 /* one block per row, for rows that are unaligned or too long */
 };
 
-/* Values in a vector, vectors of a thread, threads of a thread group. */
+/* Values per vector, vectors per thread, threads per thread group. */
 typedef struct mba__thread_group {
     int width, vectors, threads;
 } mba__thread_group;
 
-/* The thread group of rows of `cols` values; vectors is 0 where they do not fit. Fewest idle threads, then most vectors
- * per thread, of which there are more than `most` only where the thread group would be too large. */
+/* The thread group for rows of `cols` values; vectors is 0 if they do not fit. It minimises idle threads, then prefers
+ * more vectors per thread, up to `most`; it exceeds `most` only if the thread group would be too large otherwise. */
 static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, int most)
 {
     mba__thread_group best = { width, 0, 0 };
@@ -43,8 +43,8 @@ static inline mba__thread_group mba__thread_group_of(int64_t cols, int width, in
     return best;
 }
 
-/* True if the rows of t are whole vectors of n values at one distance from each other, and both can be counted in 32
- * bits, the rows with a step to spare; of an absent tensor, too. */
+/* True if the rows of t consist of whole vectors of n values, have one pitch, and both rows and pitch can be indexed
+ * with 32 bits (below 2^30, so that a loop may step past the end). True if t is absent. */
 static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
 {
     const int64_t most = 1 << 30;
@@ -53,7 +53,7 @@ static inline bool mba__uniform_pitch(const mba_tensor *t, int n)
                && mba_cols(t) < most && (mba_dense(t) || t->pitch < most));
 }
 
-/* Forward: a thread group per row, several to a block where they are small. */
+/* Forward: one thread group per row, several per block if they are small. */
 static inline void mba__plan_norm_fwd(mba_plan *p, const char *kernel, const mba_node *n, int64_t rows,
                                       mba__thread_group t, int regs)
 {
@@ -70,23 +70,22 @@ static inline void mba__plan_norm_loop(mba_plan *p, const char *kernel, const mb
     mba_phases_evenly(l, n, (double)blocks);
 }
 
-/* Backward: blocks that stay, each with thread groups that go through the rows with a stride while the next row is on
- * its way into shared memory; the blocks' parts of the weight's gradient (rows x weights) are summed by a second
- * launch. */
+/* Backward: persistent blocks, whose thread groups loop over the rows with a stride while the next row is being copied
+ * to shared memory. A second launch adds up the blocks' partial sums of the weight gradients. */
 typedef struct mba__norm_bwd {
     const char       *kernel;
-    int64_t           rows, cols, groups; /* groups of `cols` channels in a row */
-    int               sums;               /* over rows, of every channel: gradients of so many vectors */
+    int64_t           rows, cols, groups; /* a row has `groups` groups of `cols` channels */
+    int               sums; /* sums over rows for each channel: number of parameter vectors with a gradient */
     mba__thread_group thread_group;
-    int               staged_bytes, regs; /* of one value: what is copied ahead */
-    int               kept_bytes;         /* of one value of the row at hand: what stays beside that */
-    int               stages, block;      /* rows a thread group has room for; threads of a block, about */
+    int               staged_bytes, regs; /* bytes per value that are copied ahead; registers */
+    int               kept_bytes;         /* bytes per value of the current row that stay in shared memory besides */
+    int               stages, block;      /* rows that a thread group can hold; approximate threads per block */
 } mba__norm_bwd;
 
 static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
                                             const mba__norm_bwd *b)
 {
-    enum { RESIDENT = 4 }; /* blocks on an SM, at most */
+    enum { RESIDENT = 4 }; /* blocks per SM, at most */
     const mba__thread_group t = b->thread_group;
     const int64_t           each = ((int64_t)b->stages * b->staged_bytes + b->kept_bytes) * t.vectors * t.width;
     const int64_t           regs = mba_ceil(b->regs, 8) * 8;
@@ -116,7 +115,7 @@ static inline mba_status mba__plan_norm_bwd(mba_plan *p, const mba_node *n, cons
     return MBA_OK;
 }
 
-/* The same for any rows: a block per row, parts of the weight's gradient in scratch all the time. */
+/* The same for any rows: one block per row; partial sums of the weight gradient stay in scratch. */
 static inline void mba__plan_norm_bwd_loop(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
                                            int64_t rows, int64_t cols, int64_t groups)
 {

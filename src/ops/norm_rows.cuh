@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* norm_rows.cuh -- rows of a root-mean-square norm on CUDA, for rmsnorm and add_rmsnorm; parts of it for gated_rmsnorm.
+/* norm_rows.cuh -- root-mean-square norms over rows on CUDA, for rmsnorm and add_rmsnorm; gated_rmsnorm uses parts of
+ * it.
  *
  *   s = x + m (or x)     y = w s rstd     rstd = 1 / sqrt(mean(s^2) + eps)
  *   dx = ds + rstd (w dy - h c), dm the same     dw = sum over rows of dy h     h = s rstd, c = mean(h w dy)
  *
- * x, ds, dx are of one type (the stream's, fp32), m, y, dy and dm of another (the branch's); w, rstd, dw are fp32.
- * Outputs may lie in inputs, row by row and element by element: what a thread overwrites it has read itself.
+ * x, ds, dx have the type of the residual stream (fp32); m, y, dy and dm that of the branch; w, rstd, dw are fp32.
+ * Outputs may share memory with inputs: a thread overwrites only elements that it has read itself.
  *
  * kernel     norm_fwd_group     a thread group per row, the row stays in registers
- * kernel     norm_bwd_group     blocks stay; a thread group goes through rows with a stride, the next row on its way by
- *            asynchronous copies into the thread's own slots; dw in registers, then per block
+ * kernel     norm_bwd_group     persistent blocks; a thread group loops over rows with a stride, while asynchronous
+ *            copies bring the next rows into slots private to each thread; dw in registers, then summed per block
  * takes      rows of whole vectors at one pitch, up to 2048 of them
  * launch     forward: grid ceil(R / groups), block groups * threads; backward: grid as many blocks as fit on the
- *            SMs, four an SM at most, dynamic smem two or three rows of each thread group
+ *            SMs, at most four per SM, dynamic smem two or three rows of each thread group
  * resources  sm_90a, CUDA 13.0: norm_fwd_group 31 to 80 registers, 64 B of shared memory, no spill  [docs]
  *            norm_bwd_group 56 to 106 registers, 512 to 768 B of shared memory, no spill  [docs]
- * moves      every operand once, parts of dw beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. A forward thread asks for all its vectors at once: rmsnorm of 2560 bf16,
+ * moves      every operand once, and partial sums of dw: bound by DRAM
+ * in flight  4 TB/s for 0.7 us is 22 KB per SM. A forward thread issues all its loads at once: rmsnorm of 2560 bf16,
  *            48 registers, 8 blocks of 160 threads of 2 vectors, 41 KB. A backward thread group has STAGES - 1 rows
- *            under way: the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
+ *            in flight: the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
  * measured   H200: norm_fwd_group 48.2 us, 106 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
  *            norm_bwd_group 68.7 us, 99 % of floor (memory), DRAM 78 % busy; hybrid-headline, 4 x 4096  [docs]
- * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: odd and very long rows
+ * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: unaligned and very long rows
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a group, rows of a group, groups of a block, blocks */
 #ifndef MBA_OPS_NORM_ROWS_CUH
@@ -35,7 +36,7 @@ extern "C" {
 #include "ops/norm_plan.h"
 }
 
-/* The vectors of a thread as a constant of the kernel. */
+/* Runs the statements with NV, the number of vectors per thread, as a compile-time constant. */
 #define MBA_WITH_VECTORS(n, NV, ...) \
     do { \
         if ((n) == 1) { \
@@ -57,13 +58,13 @@ extern "C" {
 
 enum { GROUP_WARPS = MBA__GROUP_THREADS_MAX / 32 };
 
-/* A thread's place: its group of the block, its place in the group. A group is neighbouring threads: a power of two, or
- * whole warps. */
+/* Position of a thread: its group in the block, its lane in the group. A group consists of consecutive threads: a power
+ * of two, or whole warps. */
 struct thread_group {
     int threads, number, lane;
 };
 
-/* Where thread groups of several warps are alone in their block: no division. */
+/* Position of a thread if a group of several warps is the whole block; needs no division. */
 static __device__ __forceinline__ thread_group group_one_per_block(int threads)
 {
     thread_group t = { threads, 0, (int)threadIdx.x };
@@ -80,9 +81,9 @@ static __device__ __forceinline__ thread_group group_of_thread(int threads)
     return t;
 }
 
-/* Thread groups of several warps meet at a barrier of their own. Its number is a constant in each branch: an SM has few
- * barriers, and a block whose numbers are not known takes all sixteen, which leaves little room for others (measured:
- * add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
+/* Synchronizes a thread group of several warps with a named barrier of its own. The barrier number is a constant in
+ * each branch: if the compiler does not know the number, the block reserves all sixteen barriers, and few blocks fit on
+ * an SM (measured: add_rmsnorm forward at 39 instead of 86 % of the copy rate). */
 static __device__ __forceinline__ void group_sync(thread_group t)
 {
     if (t.number == 0) asm volatile("bar.sync 1, %0;" ::"r"(t.threads) : "memory");
@@ -91,16 +92,17 @@ static __device__ __forceinline__ void group_sync(thread_group t)
     else asm volatile("bar.sync 4, %0;" ::"r"(t.threads) : "memory");
 }
 
-/* The places of warps that a thread group does not have, before its first sum: they are added as zeros, which needs no
- * loop. */
+/* Clears the entries of warps that a thread group does not have, before its first sum. group_sum adds them as zeros, so
+ * it needs no loop of variable length. */
 static __device__ __forceinline__ void group_zero_unused(thread_group t, float *warps)
 {
     if (t.threads > 32 && t.lane < GROUP_WARPS && t.lane >= t.threads / 32) warps[t.number * GROUP_WARPS + t.lane] = 0;
 }
 
-/* Sum over a thread group. `warps` has GROUP_WARPS places for every group of the block, 16-byte aligned; it is free
- * again once the group has met in another sum. Every lane of the block's warps takes part. ALONE: a group of several
- * warps is the whole block; else a block holds MBA__GROUPS_MAX of them at most. */
+/* Returns the sum over a thread group to all its threads. `warps` has GROUP_WARPS entries for every group of the block,
+ * 16-byte aligned; it may be reused after the group has synchronized in another sum. All lanes of the block's warps
+ * must call this. ALONE: a group of several warps is the whole block; otherwise a block holds at most MBA__GROUPS_MAX
+ * of them. */
 template <bool ALONE> static __device__ __forceinline__ float group_sum(float x, thread_group t, float *warps)
 {
     if (t.threads < 32) {
@@ -122,8 +124,8 @@ template <bool ALONE> static __device__ __forceinline__ float group_sum(float x,
     return x;
 }
 
-/* A thread's part of rows that lie at one distance (mba__uniform_pitch of ops/norm_plan.h): one multiplication leads to
- * a row. */
+/* A thread's columns of rows that have one pitch (mba__uniform_pitch in ops/norm_plan.h): the address of a row needs
+ * one multiplication. */
 template <typename T> struct strip {
     char                      *at;
     uint32_t                   pitch; // in bytes
@@ -134,8 +136,8 @@ template <typename T> struct strip {
     __device__ __forceinline__ T *row(int r) const { return (T *)(at + (uint64_t)(uint32_t)r * pitch); }
 };
 
-/* Weights are wanted when a row has come and was summed. From a cold cache they would come from DRAM only then: the
- * first block sends for them at once, into L2, where all find them. */
+/* Prefetches the weights into L2. A row needs them only after it is loaded and summed; with a cold cache their DRAM
+ * latency would begin only then. Block 0 prefetches for all. */
 static __device__ __forceinline__ void prefetch_l2_weights(const float *w, int cols)
 {
     if (blockIdx.x > 0) return;
@@ -143,8 +145,8 @@ static __device__ __forceinline__ void prefetch_l2_weights(const float *w, int c
         asm volatile("prefetch.global.L2 [%0];" ::"l"(w + c));
 }
 
-/* What the block's thread groups have summed, to one part; `memory` is the block's shared memory, and nobody uses it
- * any more. */
+/* Adds up the dw of all thread groups of the block and writes one partial sum. `memory` is the block's dynamic shared
+ * memory, which is free by then. */
 template <int V, int NV>
 static __device__ __forceinline__ void store_block_partial(float *part, float *memory, const float (&dw)[NV][V],
                                                            thread_group t, int cols)
@@ -168,7 +170,7 @@ static __device__ __forceinline__ void store_block_partial(float *part, float *m
     }
 }
 
-/* Launch 1 of a backward: dw from the parts that launch 0 left in scratch 0. */
+/* Launch 1 of the backward pass: dw from the partial sums that launch 0 left in scratch 0. */
 static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 {
     const keep_total use = { (float *)c->out[out], mba_adds(c->node, out) };
@@ -179,7 +181,7 @@ static inline mba_status mba__norm_dw(const mba_call *c, int out, int64_t cols)
 
 template <typename TX, typename TY> struct norm_rows {
     strided_view<const TX> x; // (R, C)
-    strided_view<const TY> m; // (R, C), or absent, and then sum too
+    strided_view<const TY> m; // (R, C), or absent; then sum is absent, too
     strided_view<TX>       sum;
     strided_view<TY>       y;
     const float           *w;    // (C)
@@ -202,7 +204,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_group(norm
     prefetch_l2_weights(a.w, cols);
     group_zero_unused(t, warps);
 
-    // 1. ask for all of the row, then add the branch and sum the squares
+    // 1. load the whole row, then add the branch and sum the squares
     packed<TX, V>   px[NV];
     const TX *const x = strip<const TX>(a.x, own).row(row);
 #pragma unroll
@@ -231,7 +233,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) norm_fwd_group(norm
 #pragma unroll
         for (int v = 0; v < V; v++) ss = fmaf(s[i][v], s[i][v], ss);
 
-    // 2. every thread learns the sum of its row
+    // 2. every thread gets the sum of its row
     const float k = rsqrtf(__fdividef(group_sum<true>(ss, t, warps), (float)cols) + a.eps);
     if (t.lane == 0 && end) a.rstd[row] = k;
 
@@ -274,11 +276,11 @@ __global__ void __launch_bounds__(MBA__LOOP_THREADS) norm_fwd_loop(norm_rows<TX,
 
 template <typename TX, typename TY> struct norm_grads {
     strided_view<const TY> dy;    // (R, C)
-    strided_view<const TX> ds, x; // ds flows into the sum from above, or is absent
+    strided_view<const TX> ds, x; // ds: gradient that arrives at the sum directly, or absent
     strided_view<TX>       dx;
     strided_view<TY>       dm; // or absent
     const float           *w, *rstd;
-    float                 *part; // (parts, C)
+    float                 *part; // (blocks, C): partial sums of dw
     int64_t                rows, cols;
     int                    threads;
     bool                   dx_adds, dm_adds;
@@ -315,7 +317,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
     const strip<const TY> in_dy(a.dy, own);
     const strip<TX>       out_dx(a.dx, own);
     const strip<TY>       out_dm(a.dm, own);
-    /* the slots of this thread: x, dy, ds of vector i */
+    /* slots of this thread for vector i of x, dy and ds */
     const int   plane = NV * blockDim.x, stage_bytes = plane * ((streams ? 2 : 1) * XB + YB);
     char *const slots = (char *)memory;
     const auto  slot_x = [=](int stage, int i) {
@@ -375,7 +377,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
         }
         const float back = group_sum<false>(dot, t, warps[stage]) * each * k * k * k;
 
-        // 2. gradients; factors that a row has in common are multiplied first
+        // 2. gradients; factors that are common to a row are multiplied first
 #pragma unroll
         for (int i = 0; i < NV; i++) {
             if (own + i * apart >= end) continue;
@@ -391,8 +393,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) norm_
                 d[v] = fmaf(KEEP ? kept[KEEP ? i : 0][v] : w[v], r, fmaf(-x[v], back, streams ? d[v] : 0.0f));
             }
             put_grad(out_dx.row(row) + i * apart, d, a.dx_adds);
-            if (branches)
-                put_grad(out_dm.row(row) + i * apart, d, a.dm_adds); // may be dx itself: read after dx is written
+            if (branches) put_grad(out_dm.row(row) + i * apart, d, a.dm_adds); // dm may be dx: read after dx is written
         }
     }
     store_block_partial(a.part + blockIdx.x * a.cols, (float *)memory, dw, t, cols);

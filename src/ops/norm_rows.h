@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* norm_rows.h -- rows of a root-mean-square norm, for the kernels of add_rmsnorm and rmsnorm.
+/* norm_rows.h -- CPU loops of root-mean-square norms, for add_rmsnorm and rmsnorm.
  *
- * A norm passes over each row twice: first to sum, then to scale. A row is fetched from memory once, because the
- * second pass over row r runs together with the first pass over row r + 1: memory is read and written all the time,
- * never only one of the two. Outputs may lie in the memory of inputs (sum in x, y in x or m, dx in ds or dy, dm in
- * dy), so every vector is read before its place is written. */
+ * A norm needs two passes over each row: one to sum, one to scale. The second pass over row r runs together with the
+ * first pass over row r + 1. So a row is fetched from memory once, and reads and writes overlap all the time. Outputs
+ * may share memory with inputs (sum with x, y with x or m, dx with ds or dy, dm with dy), so each vector is read before
+ * it is overwritten. */
 #ifndef MBA_OPS_NORM_ROWS_H
 #define MBA_OPS_NORM_ROWS_H
 
 #include "device/cpu/simd.h"
 #include "ops/rows.h"
 
-enum { MBA__UNROLL = 4 }; /* vectors at once: their sums do not wait for each other */
+enum { MBA__UNROLL = 4 }; /* vectors per iteration, with independent sums */
 
 MBA_SIMD float mba__sum4(const vf a[MBA__UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
-/* One row forward. s = x + m is kept in sum; without m it is x itself. */
+/* One row, forward. s = x + m is stored in sum; without m, s is x itself. */
 typedef struct mba__norm {
     const float *x, *m;
     float       *sum, *y;
@@ -40,7 +40,8 @@ MBA_SIMD void mba__norm_scale(mba__norm k, const float *w, float rstd, int vecto
     for (int u = 0; u < vectors; u++) vf_store_n(k.y + i + u * L, y[u], n);
 }
 
-/* Scales row `now` by w and its rstd and returns the sum of squares of row `next`; either may be left out. */
+/* Scales row `now` by w and its rstd, and returns the sum of squares of row `next`. The flags leave out either of the
+ * two. */
 MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float rstd, bool sum, mba__norm next,
                               int64_t C)
 {
@@ -58,7 +59,7 @@ MBA_SIMD float mba__norm_rows(bool scale, mba__norm now, const float *w, float r
     return mba__sum4(a);
 }
 
-/* Rows of one part: y = w s rstd, with rstd = 1 / sqrt(mean(s^2) + eps). */
+/* Arguments of a range of rows: y = w s rstd, with rstd = 1 / sqrt(mean(s^2) + eps). */
 typedef struct mba__norm_args {
     mba__rows    x, m, sum, y;
     const float *w;
@@ -86,7 +87,8 @@ MBA_SIMD void mba__norm_part(const mba__norm_args *a, bool branch, int64_t from,
     }
 }
 
-/* One row backward. ds flows into the sum from above, or is NULL; dm is what dx is, or NULL; dw is added to. */
+/* One row, backward. ds is the gradient that arrives at the sum directly, or NULL. dm receives the same values as dx,
+ * or is NULL. dw is added to. */
 typedef struct mba__norm_grad {
     const float *dy, *ds, *x;
     float       *dx, *dm;
@@ -98,8 +100,8 @@ typedef struct mba__norm_grad_args {
     bool         dx_adds, dm_adds;
 } mba__norm_grad_args;
 
-/* dx = ds + w dy rstd - x back, dw += x dy rstd. Whole cache lines are written at once, stream by stream: three
- * streams taken in turns by the vector cost half of the bandwidth. */
+/* dx = ds + w dy rstd - x back, dw += x dy rstd. Each stream is written in whole cache lines: three streams that
+ * alternate vector by vector reach half of the bandwidth. */
 MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, float *dw, const vf w[], float rstd,
                               float back, int vectors, int64_t i, int64_t n)
 {
@@ -115,12 +117,13 @@ MBA_SIMD void mba__norm_apply(const mba__norm_grad_args *a, mba__norm_grad g, fl
     for (int u = 0; u < vectors; u++) vf_store_n(dw + i + u * L, out[u], n);
     for (int u = 0; u < vectors; u++) out[u] = a->dx_adds ? vf_load_n(g.dx + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dx + i + u * L, out[u], n);
-    if (!g.dm) return; // it may be dx itself: read after dx is written
+    if (!g.dm) return; // dm may be dx itself, so it is read after dx is written
     for (int u = 0; u < vectors; u++) out[u] = a->dm_adds ? vf_load_n(g.dm + i + u * L, n) + dx[u] : dx[u];
     for (int u = 0; u < vectors; u++) vf_store_n(g.dm + i + u * L, out[u], n);
 }
 
-/* Makes the gradients of row `now` and returns the sum over x w dy of row `next`; either may be left out. */
+/* Computes the gradients of row `now`, and returns the sum over x w dy of row `next`. The flags leave out either of the
+ * two. */
 MBA_SIMD float mba__norm_grads(const mba__norm_grad_args *a, bool apply, mba__norm_grad now, float *dw, float rstd,
                                float back, bool sum, mba__norm_grad next)
 {
@@ -150,8 +153,8 @@ MBA_SIMD mba__norm_grad mba__norm_grad_at(const mba__norm_grad_args *a, int64_t 
                              .dm = mba__row(a->dm, r) };
 }
 
-/* Rows of one part. With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. Factors that a row
- * has in common are multiplied first: six operations per element are left. */
+/* Backward for a range of rows. With h = x rstd and c = mean(h w dy): dx = ds + rstd (w dy - h c), dw += dy h. Factors
+ * that are common to a row are multiplied first, which leaves six operations per element. */
 MBA_SIMD void mba__norm_grad_part(const mba__norm_grad_args *a, float *dw, int64_t from, int64_t end)
 {
     const int64_t  C = a->x.cols;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ops.c -- the table made from ops.def. */
+/* ops.c -- the table of operators, generated from ops.def, and the lookup by name. */
 #include <string.h>
 
 #include "core/nearest.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rows.h -- what row-wise operators share on the CPU: where the rows of a view lie, and sums over
- * rows whose order depends on the shape alone.
+/* rows.h -- row-wise operators on the CPU: addresses of the rows of a view, and sums over rows whose order depends on
+ * the shape alone.
  *
  *     const mba__rows x = mba__rows_of(n->in[X], c->in[X]);
  *     MBA_PARALLEL_FOR(r, mba_rows(n->in[X])) use(mba__row(x, r), mba_cols(n->in[X]));
  *
- * A row is one run of the last axis. It may lie in a matrix that is wider than itself, and several rows
- * may share a run: the heads of a (B, L, H, P) view. What it may not do is straddle two runs. */
+ * A row is contiguous along the last axis. The view may be columns of a wider matrix, and several rows may share a run
+ * (the heads of a (B, L, H, P) view), but a row never straddles two runs. */
 #ifndef MBA_OPS_ROWS_H
 #define MBA_OPS_ROWS_H
 
@@ -19,7 +19,7 @@ typedef struct mba__rows {
     int64_t cols, run, pitch;
 } mba__rows;
 
-/* Of an absent tensor: all rows are NULL. */
+/* For an absent tensor all rows are NULL. */
 static inline mba__rows mba__rows_of(const mba_tensor *t, void *at)
 {
     mba__rows v = { NULL, 0, 0, 0 };
@@ -39,7 +39,7 @@ static inline float *mba__row(mba__rows v, int64_t r)
     return v.at + i / v.run * v.pitch + i % v.run;
 }
 
-/* How much of axis 0 is real in a ragged batch, from its start. */
+/* Valid entries of axis 0 in a ragged batch; they come first. */
 static inline int64_t mba__valid_entries(const mba_tensor *t, const mba_step *step)
 {
     const int64_t real = mba_step_rows(step, t->type.count, t->type.dim[0]);
@@ -47,7 +47,7 @@ static inline int64_t mba__valid_entries(const mba_tensor *t, const mba_step *st
     return real;
 }
 
-/* The same in rows of the last axis. */
+/* The same, in rows of the last axis. */
 static inline int64_t mba__valid_rows(const mba_tensor *t, const mba_step *step)
 {
     if (t->type.steps != MBA_ALL) {
@@ -57,19 +57,19 @@ static inline int64_t mba__valid_rows(const mba_tensor *t, const mba_step *step)
     return t->type.rank > 1 ? mba__valid_entries(t, step) * (mba_rows(t) / t->type.dim[0]) : 1;
 }
 
-/* Zeros in rows from .. to-1. */
+/* Writes zeros into rows from .. to-1. */
 static inline void mba__zero_rows(mba__rows v, int64_t from, int64_t to)
 {
     for (int64_t r = from; r < to; r++) memset(mba__row(v, r), 0, sizeof(float) * (size_t)v.cols);
 }
 
-/* In `shape`: t has rows in the sense above and holds real numbers. Messages start with `op`. */
+/* For `shape`: checks that t has rows in the sense above and a floating-point type. Messages begin with `op`. */
 MBA_MUST mba_status mba__need_rows(const char *op, const mba_tensor *t);
 
 /* The plan of a CPU kernel without scratch: refuses everything but fp32 (and i32 indices). */
 mba_plan_fn mba__plan_f32;
 
-/* Rows are dealt to parts of this many; a weight's gradient is summed per part, then over the parts. */
+/* Rows are divided into parts of this many. The gradient of a weight is summed per part, then over the parts. */
 enum { MBA__PART_ROWS = 64 };
 static inline int64_t mba__parts(int64_t rows) { return mba_ceil(rows, MBA__PART_ROWS); }
 static inline int64_t mba__part_end(int64_t p, int64_t rows)
@@ -91,7 +91,7 @@ static inline void mba__sum_parts(float *sum, const float *part, int64_t parts, 
     }
 }
 
-/* Element-wise work in spans that lie in one run of every operand: rows, or 4096 elements where all are dense.
+/* Divides element-wise work into spans, each contiguous in every operand: rows, or 4096 elements if all are dense.
  *
  *     const mba__spans w = mba__spans_of(n);
  *     MBA_PARALLEL_FOR(p, w.n) use(mba__span_at(n->in[X], c->in[X], w, p), mba__span_elems(w, p));

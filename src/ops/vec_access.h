@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* vec_access.h -- what plans of CUDA kernels ask of strided views, and the plan of element-wise work with several
- * outputs.
+/* vec_access.h -- alignment of strided views for CUDA kernels, and the launch plan of map_rows.cuh. Plain C.
  *
  *     const int V = mba__map_width(n);                // 16 bytes of the output's type, or one element
  *
- * Storages are aligned, so a view's offset says how its address is aligned. Plain C. */
+ * Storages are aligned, so the offset of a view determines the alignment of its address. */
 #ifndef MBA_OPS_VEC_ACCESS_H
 #define MBA_OPS_VEC_ACCESS_H
 
 #include "core/op.h"
 
-/* True if every row of t begins at a multiple of n elements and is a multiple of n long; of an absent tensor, too. */
+/* True if every row of t begins at a multiple of n elements and its length is a multiple of n, or if t is absent. */
 static inline bool mba__vec_aligned(const mba_tensor *t, int64_t n)
 {
     return !t
            || (t->offset % n == 0 && mba_cols(t) % n == 0 && (mba_dense(t) || (t->run % n == 0 && t->pitch % n == 0)));
 }
 
-/* Of every tensor of the node. */
+/* The same for all tensors of the node. */
 static inline bool mba__all_vec_aligned(const mba_node *n, int64_t width)
 {
     bool fits = true;
@@ -26,8 +25,7 @@ static inline bool mba__all_vec_aligned(const mba_node *n, int64_t width)
     return fits;
 }
 
-/* ---- map_rows.cuh: outputs made element by element; every tensor has rows like output 0, or is a vector of its
- * columns ---- */
+/* ---- map_rows.cuh: element-wise work; every tensor has the rows of output 0, or is a vector over its columns ---- */
 
 static inline int mba__map_width(const mba_node *n)
 {
@@ -35,9 +33,9 @@ static inline int mba__map_width(const mba_node *n)
     return mba__all_vec_aligned(n, V) ? V : 1;
 }
 
-enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 }; /* of a block; vectors of a thread */
+enum { MBA__MAP_THREADS = 256, MBA__MAP_DEPTH = 2 }; /* threads per block; vectors per thread */
 
-/* An mba_plan_fn. */
+/* Implements mba_plan_fn. */
 static inline mba_status mba__map_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);

@@ -89,7 +89,7 @@ static void doubled_numbers_are_of_their_part(void **state)
     (void)state;
     assert_ok(mba_stores_open(&r, path, 1));
     r.whatif = made_up_whatif();
-    assert_ok(mba_report_csv(&csv, &r, "doubled"));
+    assert_ok(mba_report_csv(&csv, &r, "sensitivity"));
     assert_non_null(strstr(csv.s, "mamba1,DRAM bandwidth,2,6,1.33333333,32,1.125"));
     mba_buf_free(&csv);
     assert_ok(mba_stores_close(&r));
@@ -117,6 +117,10 @@ static void a_figure_alone_is_one_svg_without_variables(void **state)
         mba_buf_free(&svg);
         mba_buf_free(&csv);
     }
+    static const char *const former[] = { "skyline",       "bandwidth_time", "floors",
+                                          "roofline_time", "doubled",        "sensitivity" };
+    for (int i = 0; i < 6; i += 2) assert_string_equal(mba_report_figure_now(former[i]), former[i + 1]);
+    assert_string_equal(mba_report_figure_now("fig1"), "fig1");
     mba_buf b = { 0 };
     assert_fails(mba_report_svg(&b, &r, "fig99", NULL), MBA_E_ARG, "no figure");
     assert_fails(mba_report_svg(&b, &r, "fig1", "upside down"), MBA_E_ARG, "'by phase'");

@@ -52,7 +52,7 @@ static void text_cell(mba_buf *b, const char *text)
 
 static const char *const headings[] = { "kernel",      "run",          "operator", "class",     "work",
                                         "ms per step", "launches",     "µs",       "% of step", "% of floor",
-                                        "floor by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
+                                        "bound by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
@@ -119,8 +119,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</tbody></table></div>");
     if (left_out)
         mba_buf_add(b,
-                    "<p class=\"small\">%d shorter kernels of these runs are not on the page: "
-                    "<code>mambascope show FILE.db kernels --csv</code></p>",
+                    "<p class=\"small\">%d shorter kernels of these runs are not on the page; "
+                    "print them with <code>mambascope show FILE.db kernels --csv</code></p>",
                     left_out);
     return MBA_OK;
 }
@@ -275,10 +275,10 @@ static const char *agreement(mba_agreement a)
 {
     switch (a) {
     case MBA_AGREES: return "agrees";
-    case MBA_AT_MOST: return "at most, as the data has it";
-    case MBA_LAGS: return "writes lag in L2";
-    case MBA_KEPT: return "reads found in L2";
-    case MBA_AGAIN: return "read again, as planned";
+    case MBA_AT_MOST: return "at most; the data decides";
+    case MBA_LAGS: return "late writes: L2 delays them";
+    case MBA_KEPT: return "L2 hits";
+    case MBA_AGAIN: return "rereads, as planned";
     case MBA_DIFFERS: return "DIFFERS";
     default: return NULL;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of the longest kernels and its two means; and the skyline, which shows why
- * the means differ. */
+/* fig_bandwidth.c -- Fig. 4: DRAM bandwidth of every kernel, its two means, and the bandwidth over time, which shows
+ * why they differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,7 @@
 enum { MOST = 28 };
 static const double H100_BYTES = 3350e9;
 
-/* Bytes and time of one launch: counted bytes with the time of the counter run, else least bytes with the time of the
- * timeline. */
+/* Bytes of one launch: counted in the counter run, else the compulsory bytes over the time of the timeline. */
 static double bytes_of(const mba_kernel_view *k)
 {
     return isnan(k->counted.dram_bytes) ? k->least.bytes : k->counted.dram_bytes;
@@ -62,17 +61,17 @@ static mba_status fig4_numbers(mba_grid *g, const mba_stores *r, int run)
     for (int i = 0; i < c.n; i++) {
         const mba_kernel_view *k = c.k[i];
         rate_row(g, a, mba_kernel_label(a, k, 60).s, mba_breakdown_kind_name(k->kind),
-                 isnan(k->counted.dram_bytes) ? "least" : "counted", bytes_of(k), seconds_of(k), rate_of(k),
+                 isnan(k->counted.dram_bytes) ? "compulsory" : "counted", bytes_of(k), seconds_of(k), rate_of(k),
                  k->per_step);
     }
     free(c.k);
     for (int group = 0; group < MBA_KERNEL_GROUPS; group++) {
         const mba_bandwidth w = mba_bandwidth_of(a, (mba_group_of)group);
         if (isnan(w.mean)) continue;
-        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
-                 NAN, w.mean, NAN);
-        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "least" : "counted", NAN,
-                 NAN, w.weighted, NAN);
+        rate_row(g, a, "mean over launches", mba_group_name((mba_group_of)group), w.least ? "compulsory" : "counted",
+                 NAN, NAN, w.mean, NAN);
+        rate_row(g, a, "time-weighted mean", mba_group_name((mba_group_of)group), w.least ? "compulsory" : "counted",
+                 NAN, NAN, w.weighted, NAN);
     }
     return MBA_OK;
 }
@@ -100,8 +99,7 @@ static int higher_first(const void *x, const void *y)
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* Draws reference lines, each with its name to the left. Names are stacked from the highest rate down, so that no line
- * crosses a name. */
+/* Draws lines with their names on the left. The highest value comes first, so that no line crosses another name. */
 static void draw_refs(mba_svg *s, mba_scale x, ref_line *all, int n, double bottom)
 {
     int known = 0;
@@ -139,7 +137,8 @@ static mba_status fig4_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         mba_svg_bar(&s, x.a, y - 6, fmax(1, mba_at(x, v) - x.a), 12, "bar", mba_kind_paint(k->kind),
                     mba_tip(c, "%s|%s GB/s: %s MB in %s µs (%s)|%s %% of the measured copy",
                             mba_kernel_label(a, k, 60).s, mba_num(v).s, mba_num(bytes_of(k) / 1e6).s,
-                            mba_num(1e6 * seconds_of(k)).s, isnan(k->counted.dram_bytes) ? "least bytes" : "counted",
+                            mba_num(1e6 * seconds_of(k)).s,
+                            isnan(k->counted.dram_bytes) ? "compulsory bytes" : "counted",
                             mba_num(100 * rate_of(k) / a->measured.dram).s),
                     NULL);
     }
@@ -165,12 +164,13 @@ const mba_figure mba_figure_fig4 = {
     "fig4",
     "Bandwidth",
     "Fig. 4 · DRAM bandwidth",
-    "DRAM GB/s of a launch of the longest kernels: counted bytes over the time of the counter run; without counters "
-    "the least bytes, a lower bound.",
-    "Bars short of the copy line leave bandwidth unused. Two means, because they answer different questions: over "
-    "launches every kernel counts the same, time-weighted every microsecond. The study's 57.5 % is of the H100's "
-    "3350 GB/s.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    "DRAM GB/s of one launch of the longest kernels: counted bytes over the time of the counter run; without "
+    "counters, the {compulsory bytes}, a lower bound.",
+    "Bars short of the copy line leave bandwidth unused. The two means answer different questions: over "
+    "launches, every launch counts the same; time-weighted, every microsecond does. {The study|the study}'s 57.5 % "
+    "refers "
+    "to the H100's 3350 GB/s.",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (compulsory)",
     false,
     NULL,
     fig4_columns,
@@ -181,11 +181,11 @@ const mba_figure mba_figure_fig4 = {
     paint_legend
 };
 
-/* ---- skyline ---- */
+/* ---- bandwidth over time ---- */
 
-static const mba_grid_column skyline_columns[] = { { "kernel", "kernel" },       { "class", "class" },
-                                                   { "step_us", "µs per step" }, { "gb_s", "GB/s" },
-                                                   { "step_mb", "MB per step" }, { 0 } };
+static const mba_grid_column over_time_columns[] = { { "kernel", "kernel" },       { "class", "class" },
+                                                     { "step_us", "µs per step" }, { "gb_s", "GB/s" },
+                                                     { "step_mb", "MB per step" }, { 0 } };
 
 static int fastest_first(const void *x, const void *y)
 {
@@ -193,18 +193,18 @@ static int fastest_first(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
-static mba_status choose_skyline(mba_chosen *c, const mba_stores *r, int run)
+static mba_status choose_over_time(mba_chosen *c, const mba_stores *r, int run)
 {
     MBA_TRY(mba_choose(c, r->run[run].a, has_rate, mba_marks_max(r, 50)));
     if (c->n) qsort(c->k, (size_t)c->n, sizeof *c->k, fastest_first);
     return MBA_OK;
 }
 
-static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
+static mba_status over_time_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_analysis *a = r->run[run].a;
     mba_chosen          c;
-    MBA_TRY(choose_skyline(&c, r, run));
+    MBA_TRY(choose_over_time(&c, r, run));
     for (int i = 0; i < c.n; i++) {
         mba_grid_text(g, mba_kernel_label(a, c.k[i], 60).s);
         mba_grid_text(g, mba_breakdown_kind_name(c.k[i]->kind));
@@ -216,14 +216,14 @@ static mba_status skyline_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-static void skyline_heading(mba_buf *b, const mba_stores *r, int run)
+static void over_time_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_bandwidth w = mba_bandwidth_of(r->run[run].a, MBA_ALL_KERNELS);
     mba_buf_add(b, "All kernels together: %s GB/s over launches, %s GB/s over time", mba_num(w.mean / 1e9).s,
                 mba_num(w.weighted / 1e9).s);
 }
 
-static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
+static mba_status over_time_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
@@ -232,10 +232,10 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     mba_chosen chosen;
     double     all_us = 0, most = isnan(a->best.dram) ? 0 : a->best.dram, at = 0, tick[16];
     (void)view;
-    MBA_TRY(choose_skyline(&chosen, r, run));
+    MBA_TRY(choose_over_time(&chosen, r, run));
     for (int i = 0; i < chosen.n; i++)
         all_us += 1e6 * chosen.k[i]->per_step * seconds_of(chosen.k[i]), most = fmax(most, rate_of(chosen.k[i]));
-    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth skyline: width is time, height GB/s, area bytes");
+    mba_svg         s = mba_svg_begin(c, w, bottom + 40, "Bandwidth over time: width is time, height GB/s, area bytes");
     const mba_scale x = mba_lin(0, all_us, left, right), y = mba_lin(0, most / 1e9, bottom, top);
     const int       n = mba_ticks(y, tick);
     for (int i = 0; i < n; i++) {
@@ -273,20 +273,20 @@ static mba_status skyline_draw(mba_canvas *c, double w, const mba_stores *r, int
     return MBA_OK;
 }
 
-const mba_figure mba_figure_skyline = {
-    "skyline",
-    "Skyline",
+const mba_figure mba_figure_bandwidth_time = {
+    "bandwidth_time",
+    "Bandwidth over time",
     "Fig. 4 · bandwidth over time",
-    "Kernels of a step, widest by time, sorted by bandwidth: the area is the bytes that moved.",
+    "Kernels of a step, sorted by bandwidth: the width is their time, the area is the bytes that they moved.",
     "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
     "mean over time.",
-    "bytes: mambascope profile --sets roofline (counted), or a store of our own models (least)",
+    "bytes: mambascope profile --metric-sets roofline (counted), or a store of our own models (compulsory)",
     false,
     NULL,
-    skyline_columns,
+    over_time_columns,
     has_bandwidth,
-    skyline_heading,
-    skyline_numbers,
-    skyline_draw,
+    over_time_heading,
+    over_time_numbers,
+    over_time_draw,
     paint_legend
 };

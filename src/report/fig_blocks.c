@@ -111,7 +111,8 @@ static void fig5_heading(mba_buf *b, const mba_stores *r, int run)
         const mba_kernel_view *k = &a->kernel[i];
         if (mba_in_group(k, MBA_SSM_KERNELS) && has_life(k)) s += k->step_s, life += k->step_s * k->counted.block_s;
     }
-    if (s > 0) mba_buf_add(b, "Blocks of SSM kernels live %s µs (mean, weighted by time)", mba_num(1e6 * life / s).s);
+    if (s > 0)
+        mba_buf_add(b, "Blocks of SSM kernels live for %s µs (mean, weighted by time)", mba_num(1e6 * life / s).s);
     else mba_buf_put(b, "How long thread blocks live");
 }
 
@@ -229,8 +230,8 @@ static mba_status draw_records(mba_canvas *canvas, double w, const mba_analysis 
     const int      shown = n < KERNELS_MAX ? (int)n : KERNELS_MAX;
     if (!n) {
         mba_svg_frame(canvas, w, "Histograms: no data yet", "lifetime of a block, µs", "share of the blocks",
-                      "needs records of blocks: mambascope profile --blocks on a GPU (kernels of ours that keep"
-                      " them)");
+                      "needs records of blocks: mambascope profile --blocks on a GPU (our kernels that write "
+                      "them)");
         return MBA_OK;
     }
     MBA_TRY(mba_load_block(a->store, &b, &rows));
@@ -281,13 +282,13 @@ const mba_figure mba_figure_fig5 = {
     "fig5",
     "Block lifetime",
     "Fig. 5 · thread-block lifetimes",
-    "Mean lifetime of a thread block: resident block cycles over blocks launched; histograms from records of single "
-    "blocks, which some kernels of ours keep, with median, p95, prologue and epilogue.",
-    "A short-lived block pays its launch and its first loads again and again. Whether that is the cause of low "
-    "bandwidth is shown by a variant with longer lives, not by this picture. Per SM: blocks there at once, by Little's "
-    "law. The table has what an SM and DRAM exchange in a microsecond: times the latency of DRAM (0.34 µs on an H200, "
-    "a chase of pointers), that is in flight.",
-    "counters of occupancy (mambascope profile --sets occupancy), or records of blocks (--blocks)",
+    "Mean lifetime of a thread block: resident block cycles over launched blocks. The histograms show records "
+    "of single blocks, which some of our kernels write, with median, p95, prologue and epilogue.",
+    "Short-lived blocks pay for launch and first loads more often. This figure does not show whether that "
+    "causes low bandwidth; a variant with longer-lived blocks does (Fig. 12). Blocks per SM follow from "
+    "Little's law. The table has the bytes that an SM and DRAM exchange in a microsecond; multiplied by the "
+    "DRAM latency (0.34 µs on an H200, measured by pointer chasing), these are the bytes in flight.",
+    "counters of occupancy (mambascope profile --metric-sets occupancy), or records of blocks (--blocks)",
     false,
     fig5_views,
     fig5_columns,
@@ -311,7 +312,7 @@ static const struct {
                 { "wait", "fixed latencies", "fixed latency", "mem" },
                 { "gmma", "tensor results", "tensor result", "conv" },
                 { "dispatch_stall", "the dispatcher", "dispatcher busy (dispatch stall)", "norm" },
-                { "no_instruction", "instructions", "instruction not there yet (no instruction)", "red" } };
+                { "no_instruction", "instructions", "instruction not fetched (no instruction)", "red" } };
 enum { KNOWN = sizeof reasons / sizeof *reasons };
 
 static int reason_named(const char *name)
@@ -403,7 +404,7 @@ static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
     if (s > 0)
         mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time",
                     top == 4 ? "the size of the grid" : why[top].word, mba_num(100 * by[top] / s).s);
-    else mba_buf_put(b, "Occupancy and why warps wait");
+    else mba_buf_put(b, "Occupancy and stall reasons");
 }
 
 static double warps_of(const mba_stall *all, int n, const char *name)
@@ -468,7 +469,7 @@ static mba_status fig8_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     if (view == 1 && !counted) {
         mba_svg_frame(c, w, "Stalls: no data yet", "share of stalled warps, %", "kernels",
                       "stall counters, on a GPU: "
-                      "mambascope profile --sets stalls");
+                      "mambascope profile --metric-sets stalls");
         free(chosen.k);
         return MBA_OK;
     }
@@ -508,9 +509,9 @@ const mba_figure mba_figure_fig8 = {
     "fig8",
     "Stalls",
     "Fig. 8 · occupancy and stalls",
-    "Possible and measured occupancy with its limiter; why warps wait, as shares of the stalled warps.",
-    "Low occupancy is a fault only where warps wait for latency: the stalls say whether they do.",
-    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --sets occupancy,stalls",
+    "Possible and measured occupancy, and what limits it; stall reasons as shares of the stalled warps.",
+    "Low occupancy costs time only if warps wait for latency. The stall reasons show whether they do.",
+    "launch geometry of a GPU (mambascope profile on a GPU), and for stalls: --metric-sets occupancy,stalls",
     false,
     fig8_views,
     fig8_columns,

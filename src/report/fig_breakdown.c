@@ -195,9 +195,9 @@ const mba_figure mba_figure_fig1 = {
     "Operators",
     "Fig. 1 · operator breakdown",
     "Time of a training step by operator class: median step of the timeline, forward, loss, backward and optimizer.",
-    "Each stack is one run. Percent is of the time in kernels and copies; the second view adds the idle time "
-    "between them, the third splits by phase. Classes are those of the operators that launched the kernels; of "
-    "foreign programs, of the rules file.",
+    "Each stack is one run. Percentages are of the {GPU time} (kernels and copies); the second view adds the idle "
+    "time between them, the third splits by phase. A kernel has the class of the operator that launched it; "
+    "kernels of {external programs|external program} are classified by the rules file.",
     "a timeline: mambascope profile --model NAME --out run.db",
     true,
     breakdown_views,
@@ -286,9 +286,10 @@ const mba_figure mba_figure_operators = {
     "operators",
     "Longest operators",
     "Operators · the longest twenty",
-    "Median time of an operator in a phase over the steps watched (↩ backward), and its floor.",
-    "The floor is the least work of the operator at the best known rates of this machine. The distance between bar "
-    "and tick is what a better kernel could win.",
+    "Median time of an operator in a phase over the steps profiled (↩ backward), and its floor.",
+    "The {operator floor} is the time for the {least work} at the {ceilings|ceiling} of this machine. The distance "
+    "between "
+    "bar and tick is what a better kernel could save.",
     "a timeline: mambascope profile --model NAME --out run.db",
     false,
     NULL,

@@ -55,7 +55,7 @@ static void fig3_heading(mba_buf *b, const mba_stores *r, int run)
         s += k->step_s, l1 += k->step_s * k->counted.l1_hit_pct, l2 += k->step_s * k->counted.l2_hit_pct;
     }
     if (s > 0)
-        mba_buf_add(b, "Over the step, L1 answers %s %% and L2 %s %% of what reaches it (time-weighted)",
+        mba_buf_add(b, "Over the step, L1 serves %s %% and L2 %s %% of the requests that reach it (time-weighted)",
                     mba_num(l1 / s).s, mba_num(l2 / s).s);
     else mba_buf_put(b, "Hit rates of the kernels that were counted");
 }
@@ -156,12 +156,11 @@ const mba_figure mba_figure_fig3 = {
     "fig3",
     "Caches",
     "Fig. 3 · cache hit rates and footprints",
-    "Sector hit rates of L1 and L2 of the longest kernels; operands of a launch, once each, against the L2 and what"
-    " came "
-    "from DRAM.",
+    "Sector hit rates of L1 and L2 of the longest kernels; the operands of a launch, once each, compared with "
+    "the L2 size and the DRAM traffic.",
     "TMA loads bypass the L1 counters. Rates combine two passes of the counters and can exceed 100 %; the axis ends "
     "there.",
-    "cache counters, on a GPU: mambascope profile --sets cache,roofline",
+    "cache counters, on a GPU: mambascope profile --metric-sets cache,roofline",
     false,
     fig3_views,
     fig3_columns,
@@ -181,7 +180,7 @@ static bool has_reuse(const mba_stores *r, int run)
     return !isnan(cache_of(r->run[run].a)) && r->run[run].operands > 0;
 }
 
-static const mba_grid_column reuse_columns[] = { { "from", "touched last by" },
+static const mba_grid_column reuse_columns[] = { { "from", "last used by" },
                                                  { "to", "read by" },
                                                  { "reads", "reads" },
                                                  { "mb_per_step", "MB per step" },
@@ -217,7 +216,7 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
     for (int64_t i = 0; i < n; i++) bytes += all[i].bytes, reach += all[i].reach_bytes;
     mba_assert(reach <= bytes);
     free(all);
-    mba_buf_add(b, "%s %% of the bytes that operators hand to each other are still within reach of the %s MB cache",
+    mba_buf_add(b, "%s %% of the bytes that operators pass to each other are still within reach of the %s MB cache",
                 mba_num(100 * reach / bytes).s, mba_num(cache_of(a) / 1e6).s);
 }
 
@@ -227,9 +226,9 @@ const mba_figure mba_figure_reuse = {
     "Fig. 3 · producer to consumer",
     "The largest flows between operators, and how much of each an implementation could still find in the last-level "
     "cache.",
-    "A read is within reach where the bytes touched since the memory was touched last, and its own, fit into the "
-    "cache. From the graph, not from counters.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store",
+    "A read is within reach if its bytes and those touched since the last use of the memory fit in the cache. "
+    "This follows from the graph, not from counters.",
+    "operands of the graph: a store of our own models, not reduced with export --store",
     false,
     NULL,
     reuse_columns,
@@ -411,11 +410,10 @@ const mba_figure mba_figure_fig9 = {
     "Fig. 9 · access pattern",
     "32-byte sectors that a load or store of a warp touches: 4 for consecutive floats, 16 for consecutive 16-byte "
     "vectors, 32 for scattered ones.",
-    "More sectors than the width of the access needs are strided or scattered lanes. At the right how often what a"
-    " level "
-    "holds is asked for: bytes through it for each byte of the next one (TMA loads bypass the L1 counters). Strides of "
-    "single instructions are not collected: requests stand where the mean of their kernel is.",
-    "access counters, on a GPU: mambascope profile --sets access",
+    "More sectors than the access width needs mean strided or scattered lanes. The columns on the right show "
+    "reuse: bytes through a level per byte of the next one (TMA loads bypass the L1 counters). Single "
+    "instructions are not measured: each request counts with the mean of its kernel.",
+    "access counters, on a GPU: mambascope profile --metric-sets access",
     false,
     fig9_views,
     fig9_columns,

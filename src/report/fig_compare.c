@@ -78,7 +78,7 @@ static const struct {
                        { "SSM operators, per unit", "µs" },
                        { "SSM share of the kernel time", "%" },
                        { "least FLOPs of SSM, per unit", "MFLOP" },
-                       { "SSM at this part of its floor", "%" },
+                       { "SSM, % of floor", "%" },
                        { "DRAM bandwidth of SSM, "
                          "time-weighted",
                          "GB/s" } };
@@ -168,7 +168,7 @@ const mba_figure mba_figure_fig10 = { "fig10",
                                       "Mamba-1 / 2",
                                       "Fig. 10 · scan against matrices",
                                       "A step of Mamba-1 and one of Mamba-2; each row has its own scale.",
-                                      "A fair comparison needs equal sizes: Table I says what ran. A unit is a token.",
+                                      "A fair comparison needs equal sizes; Table I has them. A unit is a token.",
                                       "stores of both at equal sizes: mambascope report mamba1.db mamba2.db",
                                       true,
                                       NULL,
@@ -303,7 +303,7 @@ static inside inside_of(const mba_analysis *a)
 
 static const mba_grid_column variant_columns[] = { PARTNER_COLUMNS,
                                                    { "ssm_l2_mb", "SSM, L2 MB a step" },
-                                                   { "ssm_block_us", "SSM, life of a block, µs" },
+                                                   { "ssm_block_us", "SSM, block lifetime, µs" },
                                                    { "step_faster", "step, × the slowest" },
                                                    { "ssm_faster", "SSM, × the slowest" },
                                                    { 0 } };
@@ -550,8 +550,8 @@ const mba_figure mba_figure_fig11 = {
     "Sensitivity",
     "Fig. 11 · sensitivity to size",
     "Time of a step per token, image or graph of the same model at other lengths and batches.",
-    "A level line: the cost per unit does not depend on the size. Where time per unit stops falling with the units "
-    "of a step, the machine is full.",
+    "Flat line: the cost per unit does not depend on the size. Where the time per unit stops falling as steps "
+    "grow, the machine is fully used.",
     "stores of one model at several sizes: mambascope suite --full --device cuda; or mambascope profile --length "
     "512 --out a.db; --length 4096 --out b.db; mambascope report a.db b.db",
     true,
@@ -568,12 +568,12 @@ const mba_figure mba_figure_fig12 = {
     "fig12",
     "Variants",
     "Fig. 12 · fused and persistent variants",
-    "The same model and size with other variants of its operators; at the right what the SSM kernels of a step move,"
-    " and "
-    "how long their blocks live (mean, weighted by time).",
-    "The intervention behind claim F5: do blocks that live longer move more bytes a second (DRAM GB/s in the numbers)? "
-    "Variants differ in more than that: fused ones also move fewer bytes, so a yes agrees with the claim and does not "
-    "prove it.",
+    "The same model and size with other {variants|variant} of its operators; on the right, the bytes that the {SSM "
+    "kernels} "
+    "of a step move, and their block lifetimes (mean, weighted by time).",
+    "This is the intervention behind claim F5: do longer-lived blocks move more bytes per second (DRAM GB/s in "
+    "the table)? Variants differ in other ways too: fused ones also move fewer bytes. A yes therefore agrees "
+    "with the claim but does not prove it.",
     "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
     "report a.db b.db",
     true,

@@ -54,15 +54,14 @@ static void memory_heading(mba_buf *b, const mba_stores *r, int run)
     if (st != MBA_OK) return;
     const sized unit = unit_of(m);
     if (!isnan(m->planned_bytes))
-        mba_buf_add(b, "A step takes %s %s; values", mba_num(m->planned_bytes / unit.by).s, unit.name);
+        mba_buf_add(b, "A step needs %s %s; tensors", mba_num(m->planned_bytes / unit.by).s, unit.name);
     else mba_buf_put(b, "Values");
-    mba_buf_add(b, " of %s %s are alive at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
+    mba_buf_add(b, " of %s %s are live at its peak, at ", mba_num(m->peak_bytes / unit.by).s, unit.name);
     mba_buf_html(b, r->run[run].a->node[m->peak].op);
     // the peak counts every value, even if two share their bytes
     if (m->peak_bytes > m->planned_bytes)
-        mba_buf_put(
-            b,
-            ": some share memory, as results written over their inputs and activations where gradients will be stored");
+        mba_buf_put(b, ": some share memory, such as results that overwrite their inputs, and activations in the "
+                       "memory of later gradients");
     mba_memory_destroy(m);
 }
 
@@ -129,12 +128,12 @@ static mba_status memory_draw(mba_canvas *c, double w, const mba_stores *r, int 
 const mba_figure mba_figure_memory = {
     "memory",
     "Memory plan",
-    "Memory plan · what is alive",
-    "What is alive at each operator, from the graph: parameters, gradients and optimizer state all the time, "
+    "Memory plan · live tensors",
+    "Live tensors at each operator, from the graph: parameters, gradients and optimizer state always, "
     "activations from first to last use.",
-    "Every value counts by itself, from its first to its last use. The line is what the plan really takes: "
-    "alignment and scratch lift it, operators that write over what they read lower it.",
-    "operands of the graph: a store of our own models, not one made smaller with export --store",
+    "Every tensor counts separately, from its first to its last use. The line is the size of the {memory plan}: "
+    "alignment and scratch raise it, operators that overwrite their inputs lower it.",
+    "operands of the graph: a store of our own models, not reduced with export --store",
     false,
     NULL,
     memory_columns,

@@ -135,9 +135,9 @@ const mba_figure mba_figure_peers = {
     "peers",
     "Peers and ours",
     "Peers and ours · by operator class",
-    "Kernel time of a step of the same workload and size by class: ours, a program that is not ours, and our floor.",
-    "Both were watched by the same collector. Classes of the peer's kernels follow rules over their names; what it "
-    "fuses differently moves between classes. Its sorts and gathers (of the embedding) count as message passing.",
+    "Kernel time of a step of the same workload and size by class: ours, the {peer}'s, and our {floor|operator floor}.",
+    "The same collector measured both. Rules assign the peer's kernels to classes by name; work that it fuses "
+    "differently appears in another class. Its sorts and gathers (for the embedding) count as message passing.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
     false,
@@ -206,7 +206,7 @@ static void store_heading(mba_buf *b, const mba_stores *r, int run)
     int peers = 0;
     (void)run;
     for (int i = 0; i < r->n; i++) peers += mba_run_is_foreign(r->run[i].a);
-    if (peers) mba_buf_add(b, "%d of ours beside %d of peers", r->n - peers, peers);
+    if (peers) mba_buf_add(b, "%d of our stores and %d of peers", r->n - peers, peers);
     else mba_buf_add(b, "%d stores side by side", r->n);
 }
 
@@ -245,20 +245,19 @@ static void store_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "msg", "● a peer's program");
 }
 
-const mba_figure mba_figure_stores = {
-    "stores",
-    "Side by side",
-    "Peers and ours · stores side by side",
-    "Time of a step of every store given, and where it goes.",
-    "Stores of programs that are not ours come from `mambascope profile -- CMD`. Their units are those of --units; "
-    "compare steps of equal shape only.",
-    "more than one store: mambascope report ours.db peer.db",
-    true,
-    NULL,
-    store_columns,
-    has_several,
-    store_heading,
-    store_numbers,
-    store_draw,
-    store_legend
-};
+const mba_figure mba_figure_stores = { "stores",
+                                       "Side by side",
+                                       "Peers and ours · stores side by side",
+                                       "Step time of every store, and where it goes.",
+                                       "{Stores|store} of {external programs|external program} come from `mambascope "
+                                       "profile -- CMD`; --units sets their units per step. "
+                                       "Compare only steps of equal shape.",
+                                       "more than one store: mambascope report ours.db peer.db",
+                                       true,
+                                       NULL,
+                                       store_columns,
+                                       has_several,
+                                       store_heading,
+                                       store_numbers,
+                                       store_draw,
+                                       store_legend };

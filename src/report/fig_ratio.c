@@ -72,7 +72,7 @@ static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
         slots += k->ratio_b < mba_hardware_ratio(a);
     }
     if (!mixed) {
-        mba_buf_put(b, "No kernel does tensor and vector work in like measure");
+        mba_buf_put(b, "No kernel is mixed: none does comparable tensor and vector work");
         return;
     }
     mba_buf_add(b,
@@ -162,11 +162,11 @@ const mba_figure mba_figure_fig6 = {
     "Tensor : vector",
     "Fig. 6 · tensor : vector : special functions",
     "Executed tensor FLOPs per vector FLOP of kernels that do both, by two counting rules; log axis.",
-    "Mixed: the FMA pipe is at least half as busy as the tensor pipe. Left of the hardware line the vector lanes have"
-    " more to do than the tensor cores can wait for. Rule (b) counts "
-    "conversions, selects and integer work too, because they occupy the same lanes. The dashed line is "
-    "the hardware's for special functions.",
-    "counters of kernels with tensor work, on a GPU: mambascope profile --sets roofline,pipes",
+    "{Mixed kernel|mixed kernel}: its FMA pipe is at least half as busy as its tensor pipe. Left of the hardware line, "
+    "vector "
+    "work takes longer than tensor work. Rule (b) also counts conversions, selects and integer work, because "
+    "they occupy the same lanes. The dashed line is the hardware's ratio for special functions.",
+    "counters of kernels with tensor work, on a GPU: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     fig6_columns,
@@ -188,7 +188,7 @@ static const mba_grid_column floor_columns[] = { { "kernel", "kernel" },
                                                  { "tensor_us", "tensor, µs" },
                                                  { "vector_us", "vector, µs" },
                                                  { "special_us", "special, µs" },
-                                                 { "floor_by", "floor by" },
+                                                 { "floor_by", "bound by" },
                                                  { "percent_of_floor", "% of floor" },
                                                  { "busiest", "busiest unit" },
                                                  { "busiest_pct", "%" },
@@ -267,8 +267,8 @@ static mba_status floor_draw(mba_canvas *c, double w, const mba_stores *r, int r
                             mba_num(us).s, mba_num(1e6 * k->p10_s).s, mba_num(1e6 * k->p90_s).s,
                             mba_num(1e6 * k->least_s).s, mba_floor_name(k->bound),
                             mba_num(100 * k->least_s / k->median_s).s,
-                            k->from_counters ? "|floor of executed work: "
-                                               "the least is not known"
+                            k->from_counters ? "|floor of the "
+                                               "executed work: the least work is unknown"
                                              : ""),
                     NULL);
     }
@@ -287,14 +287,14 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_item(b, "measured", "▮ measured: median, line from p10 to p90");
 }
 
-const mba_figure mba_figure_floors = {
-    "floors",
+const mba_figure mba_figure_roofline_time = {
+    "roofline_time",
     "Floors",
-    "Fig. 6 · the four floors",
-    "The least time of a launch by each resource, from least work and the best known rates, and the median time on "
-    "the timeline.",
-    "The rightmost floor is the kernel's floor; the stem to the measured tick is what could be won. Bound by its "
-    "floor and busiest unit are two statements: the table has both.",
+    "Fig. 6 · measured time and the four floors",
+    "The floor of a launch by each resource, from {least work} and {ceilings|ceiling}, and its median time on the "
+    "timeline.",
+    "The rightmost floor is the {kernel floor}; the line to the measured tick is what could be saved. \"{Bound "
+    "by|bound by}\" and \"{busiest unit}\" are two statements; the table has both.",
     "least work and ceilings: mambascope profile --model NAME --out run.db",
     false,
     NULL,
@@ -306,7 +306,7 @@ const mba_figure mba_figure_floors = {
     floor_legend
 };
 
-/* ---- Fig. 7: what binds ---- */
+/* ---- Fig. 7: what limits ---- */
 
 static const mba_grid_column fig7_columns[] = {
     { "kernels", "kernels" }, { "reading", "reading" }, { "percent", "% of their time" }, { 0 }
@@ -371,20 +371,22 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
     double                 least = NAN, most = NAN;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) least = fmin(least, all[i]), most = fmax(most, all[i]);
     if (isnan(s.percent_of_floor)) {
-        mba_buf_put(b, "What binds, by each reading");
+        mba_buf_put(b, "What limits the kernels, by each rule");
         return;
     }
     if (!isnan(v.floor_a) && most - least > 0.005)
         mba_buf_add(b,
-                    "Against tensor work alone, vector work binds mixed SSM kernels for %s to %s %% of their time: the "
-                    "counting rule decides. ",
+                    "Compared with tensor work only, vector work limits mixed SSM kernels for %s to %s %% of "
+                    "their time: the counting rule decides. ",
                     mba_num(100 * least).s, mba_num(100 * most).s);
     else if (!isnan(v.floor_a))
-        mba_buf_add(b, "Against tensor work alone, vector work binds mixed SSM kernels for %s %% of their time by %s. ",
-                    mba_num(100 * most).s, isnan(v.pipe_any) ? "their floors" : "every counting rule");
-    mba_buf_add(b, "SSM time by all four floors: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%",
-                mba_num(100 * s.share[MBA_BY_MEMORY]).s, mba_num(100 * s.share[MBA_BY_TENSOR]).s,
-                mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
+        mba_buf_add(
+            b, "Compared with tensor work only, vector work limits mixed SSM kernels for %s %% of their time by %s. ",
+            mba_num(100 * most).s, isnan(v.pipe_any) ? "their floors" : "every counting rule");
+    mba_buf_add(
+        b, "SSM time by the largest of four floors: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%",
+        mba_num(100 * s.share[MBA_BY_MEMORY]).s, mba_num(100 * s.share[MBA_BY_TENSOR]).s,
+        mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
 }
 
 /* The readings of a group that answer one question: the floors, or those of mixed kernels. */
@@ -397,7 +399,7 @@ static int questions_of(question out[2], const reading *all, int n)
 {
     int floors = 0;
     while (floors < n && !strncmp(all[floors].text, "floor", 5)) floors++;
-    out[0] = (question){ "by the longest of four floors", 0, floors };
+    out[0] = (question){ "by the largest of four floors", 0, floors };
     out[1] = (question){ "the mixed ones, vector against tensor", floors, n };
     mba_assert(floors <= MBA_FLOORS);
     return n > floors ? 2 : 1;
@@ -429,7 +431,7 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         height += rh * n[g] + head * questions[g];
     }
     mba_assert(run >= 0 && run < r->n && height > 0);
-    mba_svg         s = mba_svg_begin(c, w, 20 + height + 40, "What binds, percent of the group's time");
+    mba_svg         s = mba_svg_begin(c, w, 20 + height + 40, "What limits the kernels, percent of the group's time");
     const mba_scale x = mba_lin(0, 100, left, w - 44);
     mba_svg_axis(&s, x, 16, 20 + height, "% of the time of the group");
     const bool study = !isnan(r->run[run].a->best.tensor);
@@ -459,15 +461,16 @@ static bool has_bounds(const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig7 = {
     "fig7",
-    "What binds",
+    "What limits",
     "Fig. 7 · vector-bound share",
-    "Part of the time in kernels bound by each resource, and of mixed kernels bound by vector work under each "
-    "reading.",
-    "Two questions, which do not contradict each other. By the longest floor: which of four resources, memory among "
-    "them, holds a kernel up. Vector against tensor (the study's, card F7): which of two outlasts the other in kernels "
-    "that do both, whatever memory does. Floors use least work; pipes use what counters saw. Where readings "
-    "disagree, the claim depends on the convention.",
-    "least work and ceilings; for mixed kernels: mambascope profile --sets roofline,pipes",
+    "Share of the time in kernels bound by each resource, and of {mixed kernels|mixed kernel} bound by vector "
+    "work under each rule ({vector-bound share}).",
+    "The figure answers two questions. By the largest floor: which of four resources, including memory, limits "
+    "a kernel. Vector against tensor (the study's question, card F7): which of the two takes longer in kernels "
+    "that do both, regardless of memory. {Floors|kernel floor} use {least work}; pipes use counters. Where the rules "
+    "disagree, "
+    "the claim depends on the convention.",
+    "least work and ceilings; for mixed kernels: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     fig7_columns,

@@ -75,17 +75,17 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_bounds bounds = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
     if (isnan(bounds.percent_of_floor)) {
-        mba_buf_put(b, "Kernels against the ceilings of this machine");
+        mba_buf_put(b, "Kernels and the ceilings of this machine");
         return;
     }
     int top = 0;
     for (int f = 1; f < MBA_FLOORS; f++)
         if (bounds.share[f] > bounds.share[top]) top = f;
     mba_buf_add(b,
-                "%s %% of the kernel time is in kernels whose floor is %s; all together run at %s %% of their "
-                "floors",
+                "%s %% of the kernel time is in kernels bound by %s; all kernels together run at %s %% of "
+                "their floors",
                 mba_num(100 * bounds.share[top]).s,
-                top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "the product of matrices"
+                top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "matrix products"
                                                                           : mba_floor_words((mba_floor)top),
                 mba_num(bounds.percent_of_floor).s);
 }
@@ -364,7 +364,7 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
             snprintf(text, sizeof text, ", slope %s GB/s, %s", mba_num(rate.bytes_s / 1e9).s, rate.how);
         mba_buf_add(b, "<li><b>%s</b> %s%s</li>", mark[l], level_name[l], text);
     }
-    mba_legend_mark(b, "○", "least work, where nothing was counted");
+    mba_legend_mark(b, "○", "least work, for kernels without counters");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
 }
@@ -373,15 +373,15 @@ const mba_figure mba_figure_fig2 = {
     "fig2",
     "Roofline",
     "Fig. 2 · roofline",
-    "The longest kernels: FLOP/s against FLOP per byte at each level of memory; the area of a mark grows with its "
-    "part of the step. An FMA is 2 FLOPs; time of the counter run.",
-    "Solid lines are measured in the run, dashed ones are not: of the data sheet, or of the machine's file that the "
-    "simulator uses. Marks of one kernel share a height: the further right, the fewer bytes at that level per FLOP. A"
-    " kernel whose "
-    "DRAM mark is on the slope is bound by DRAM; one far below both slope and roof is bound by neither, and its "
-    "card says by what. Hollow circles are least work over least bytes, where no counters saw the kernel. Marks "
-    "beyond the axis (copies by TMA hardly touch the L1 counters) are in the table only.",
-    "operation and byte counts: mambascope profile --model NAME --sets roofline --out run.db",
+    "The longest kernels: FLOP/s against FLOP per byte at each memory level; the area of a mark grows with its "
+    "share of the step. An FMA counts as 2 FLOPs; times are those of the counter run.",
+    "Solid lines were measured in this run; dashed ones come from the data sheet or from the machine file of "
+    "the simulator. The marks of one kernel have the same height: the further right, the fewer bytes per FLOP "
+    "at that level. A kernel whose DRAM mark lies on the slope is bound by DRAM. A kernel far below slope and "
+    "roof is bound by neither; its card names the limit. Hollow circles are {least work} over {compulsory bytes}, "
+    "for kernels without counters. Marks beyond the axis (TMA copies bypass the L1 counters) are in the table "
+    "only.",
+    "operation and byte counts: mambascope profile --model NAME --metric-sets roofline --out run.db",
     false,
     flop_views,
     fig2_columns,
@@ -406,7 +406,7 @@ static bool has_executed(const mba_stores *r, int run)
 
 static const mba_grid_column intensity_columns[] = { { "kernels", "kernels" },
                                                      { "flops", "FLOPs" },
-                                                     { "least", "least FLOP / least byte" },
+                                                     { "least", "least FLOP / compulsory byte" },
                                                      { "per_dram_byte", "executed / DRAM byte" },
                                                      { "per_l2_byte", "/ L2 byte" },
                                                      { "per_l1_byte", "/ L1 byte" },
@@ -441,7 +441,7 @@ static mba_status intensity_numbers(mba_grid *g, const mba_stores *r, int run)
 static void intensity_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
-    mba_buf_add(b, "Intensity depends on the convention: %s FLOP/byte of the least work, %s of its vector FLOPs alone",
+    mba_buf_add(b, "Intensity depends on the convention: %s FLOP/byte for the least work, %s for its vector FLOPs only",
                 mba_num(in.least[2]).s, mba_num(in.least[1]).s);
     if (has_executed(r, run))
         mba_buf_add(b, "; executed, both over DRAM %s, vector over L2 %s", mba_num(in.executed[2][0]).s,
@@ -452,9 +452,9 @@ const mba_figure mba_figure_intensity = {
     "intensity",
     "Intensity",
     "Arithmetic intensity · every convention",
-    "{tensor, vector, both} FLOPs over {DRAM, L2, L1} bytes, summed over the kernels of a step.",
-    "The study's \"below 3.5 FLOP/byte\" can only be judged with its convention; here are all of them.",
-    "a timeline with least work (our own models), and for the executed columns: mambascope profile --sets "
+    "Tensor, vector or both FLOPs over DRAM, L2 or L1 bytes, summed over the kernels of a step.",
+    "{The study|the study}'s \"below 3.5 FLOP/byte\" depends on its convention; the table has all of them.",
+    "a timeline with least work (our own models), and for the executed columns: mambascope profile --metric-sets "
     "roofline,cache",
     false,
     NULL,

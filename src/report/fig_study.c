@@ -84,7 +84,7 @@ static const quantity quantities[] = {
     { "Fig. 2, F3", "time in kernels bound by memory", "%", 50, 100, bound_memory },
     { "Fig. 2, F3", "vector FLOP per DRAM byte", "FLOP/byte", 0, 3.5, vector_dram },
     { "Fig. 2, F3", "all FLOP per DRAM byte", "FLOP/byte", 0, 3.5, both_dram },
-    { "Fig. 2, F3", "least vector FLOP per least byte", "FLOP/byte", 0, 3.5, least_vector },
+    { "Fig. 2, F3", "least vector FLOP per compulsory byte", "FLOP/byte", 0, 3.5, least_vector },
     { "Fig. 4, F4", "SSM bandwidth, of data sheet, mean of launches", "%", 57.5, 57.5, mean_sheet },
     { "Fig. 4, F4", "the same, weighted by time", "%", 57.5, 57.5, weighted_sheet },
     { "Fig. 4, F4", "mean over launches, of the H100's 3350 GB/s", "%", 57.5, 57.5, mean_h100 },
@@ -156,7 +156,7 @@ static void study_heading(mba_buf *b, const mba_stores *r, int run)
             inside += !strcmp(p, "inside") || !strcmp(p, "about the same");
         }
     mba_assert(inside <= known);
-    if (known) mba_buf_add(b, "%d of %d numbers lie where the study's do", inside, known);
+    if (known) mba_buf_add(b, "%d of %d numbers agree with the study", inside, known);
     else mba_buf_put(b, "None of the study's numbers was measured here");
 }
 
@@ -204,12 +204,12 @@ static void study_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_study = {
     "study",
     "The study",
-    "Beside the study · arXiv 2508.17679",
-    "Numbers of the study, of one H100, and the same quantities of these stores; ratios and intensities are in the "
-    "table.",
-    "The study does not print the sizes of its models, so equal numbers are not expected to the point: what counts "
-    "is on which side they lie. \"Up to\" is drawn from 0. Counting rules change some numbers more than hardware "
-    "does.",
+    "Comparison with the study · arXiv 2508.17679",
+    "Numbers of {the study}, from one H100, and the same quantities of these stores; ratios and intensities are "
+    "in the table.",
+    "The study does not publish the sizes of its models, so exact agreement is not expected; what counts is on "
+    "which side of a threshold the numbers lie. \"Up to\" is drawn from 0. Counting rules change some numbers "
+    "more than hardware does.",
     "the flag: mambascope report --study A.db ..",
     true,
     NULL,

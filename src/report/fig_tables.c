@@ -68,10 +68,10 @@ static void table1_heading(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_table1 = {
     "table1",
     "Workloads",
-    "Table I · the workloads as they ran",
-    "Model, number of parameters, shape of a batch, precision, and the memory that the plan of a step takes.",
-    "Random tokens and pixels take a step through the same kernels as real ones. What a store does not say is a "
-    "dash.",
+    "Table I · the workloads",
+    "Model, number of parameters, batch shape, precision, and the size of the {memory plan}.",
+    "Random tokens and pixels run through the same kernels as real ones. A dash: the {store} does not have the "
+    "value.",
     "a store",
     true,
     NULL,
@@ -106,7 +106,7 @@ static mba_status field_numbers(mba_grid *g, const mba_stores *r, int run)
 
 static void field_heading(mba_buf *b, const mba_stores *r, int run)
 {
-    mba_buf_html(b, *r->run[run].a->workload ? r->run[run].a->workload : "A program that is not ours");
+    mba_buf_html(b, *r->run[run].a->workload ? r->run[run].a->workload : "An external program");
     mba_buf_put(b, ", field by field");
 }
 
@@ -139,7 +139,7 @@ static bool has_training(const mba_stores *r, int run)
 
 static const mba_grid_column training_columns[] = { { "run", "run" },
                                                     { "steps", "updates" },
-                                                    { "units", "units seen" },
+                                                    { "units", "units trained on" },
                                                     { "first_loss", "first loss" },
                                                     { "last_loss", "last loss" },
                                                     { "valid_loss", "held out" },
@@ -185,9 +185,9 @@ const mba_figure mba_figure_training = {
     "training",
     "Training",
     "Training · small models of each family",
-    "A small relative of each model, trained by the same program on SYNTHETIC data: bytes, shapes, graphs.",
-    "That the engine learns is shown here, not how well a model can become: docs/results has longer runs. Loss in "
-    "nats, of the first and the last update; held out: of data it never saw.",
+    "A small version of each model, trained by the same program on SYNTHETIC data: bytes, shapes, graphs.",
+    "The table shows that the engine learns, not how good a model can become; docs/results has longer runs. "
+    "Loss in nats, of the first and the last update; held out: on data that was not used for training.",
     "stores of the suite: mambascope suite",
     true,
     NULL,
@@ -259,10 +259,10 @@ const mba_figure mba_figure_table2 = {
     "table2",
     "Kernel classes",
     "Table II · classes of SSM kernels",
-    "Tensor-only, vector-only or both, with the counts of a launch and the pipes that prove it.",
+    "Tensor-only, vector-only or {mixed|mixed kernel}, with the counters of one launch and the pipe utilisation.",
     "Mixed: the FMA pipe is at least half as busy as the tensor pipe; without pipe counters, 16 × vector FLOPs are "
-    "at least a tenth of the tensor FLOPs. Without counters the class is the plan's.",
-    "SSM kernels on the timeline; proofs need counters: mambascope profile --sets roofline,pipes",
+    "at least a tenth of the tensor FLOPs. Without counters the class comes from the {launch plan}.",
+    "SSM kernels on the timeline; proofs need counters: mambascope profile --metric-sets roofline,pipes",
     false,
     NULL,
     table2_columns,

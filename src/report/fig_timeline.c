@@ -161,8 +161,8 @@ const mba_figure mba_figure_timeline = {
     "timeline",
     "Timeline",
     "Timeline · one step",
-    "Every kernel and copy of one step, true to scale, cut into strips; gaps are empty.",
-    "The strips show the rhythm of the step. The zoom below has every event with its name and time: drag or use the "
+    "Every kernel and copy of one step, to scale, in consecutive strips; gaps are empty.",
+    "The strips show the whole step. The zoom below shows every event with its name and time: drag, or use the "
     "buttons; arrow keys move, + and − zoom.",
     "a timeline: mambascope profile --model NAME --out run.db",
     false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and how far it is to be believed.
+/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and its errors.
  *
  * Simulated marks are hollow. The sliders of Fig. 13 are made by the script from what whatif_json.c writes. */
 #include <math.h>
@@ -102,7 +102,7 @@ static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_whatif *w = r->whatif;
     const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_STEP);
     (void)run;
-    mba_buf_add(b, "SIMULATED %s: twice the %s gives most, %s × for ", w->machine, w->curve[best.axis].name,
+    mba_buf_add(b, "SIMULATED %s: doubling the %s helps most, %s × for ", w->machine, w->curve[best.axis].name,
                 mba_num(best.gain).s);
     mba_buf_html(b, w->model[best.model].name);
 }
@@ -126,8 +126,8 @@ const mba_figure mba_figure_fig13 = {
     "What-if",
     "Fig. 13 · what-if",
     "SIMULATED training steps on a machine with one number changed; below, sliders over a grid of three.",
-    "Hollow marks are simulated, with the error that the section on validation states. Launches: half the cost is "
-    "0.5. A line that is flat says that this number does not bind.",
+    "Hollow marks are simulated, with the error that the section on validation states. Launches: 0.5 is half "
+    "the cost. A flat line: this number does not limit the step.",
     "the simulator: mambascope report without --no-simulation",
     true,
     fig13_views,
@@ -139,12 +139,12 @@ const mba_figure mba_figure_fig13 = {
     model_legend
 };
 
-/* ---- every number of the machine, doubled: the step, and its SSM operators alone ---- */
+/* ---- sensitivity: every number of the machine doubled; the step, and its SSM operators only ---- */
 
-static const char *const doubled_views[] = { "SSM operators", "whole step", NULL };
-static const mba_wi_of   doubled_part[] = { MBA_WI_SSM, MBA_WI_STEP };
+static const char *const sensitivity_views[] = { "SSM operators", "whole step", NULL };
+static const mba_wi_of   sensitivity_part[] = { MBA_WI_SSM, MBA_WI_STEP };
 
-/* Which value of an axis is the better one by two: twice a rate, half the cost of launches; -1: none. */
+/* The index of the value that is better by a factor of two: twice a rate, half the cost of launches; -1: none. */
 static int better_by_two(const mba_wi_axis *a)
 {
     const double want = strcmp(a->key, "launch") ? 2 : 0.5;
@@ -153,12 +153,14 @@ static int better_by_two(const mba_wi_axis *a)
     return -1;
 }
 
-static const mba_grid_column doubled_columns[] = { { "model", "model" },           { "axis", "what is changed" },
-                                                   { "factor", "times" },          { "ssm_ms", "SSM operators, ms" },
-                                                   { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
-                                                   { "speedup", "× as fast" },     { 0 } };
+static const mba_grid_column sensitivity_columns[] = {
+    { "model", "model" },           { "axis", "what is changed" },
+    { "factor", "times" },          { "ssm_ms", "SSM operators, ms" },
+    { "ssm_speedup", "× as fast" }, { "step_ms", "step, ms" },
+    { "speedup", "× as fast" },     { 0 }
+};
 
-static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
+static mba_status sensitivity_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
     (void)run;
@@ -170,17 +172,17 @@ static mba_status doubled_numbers(mba_grid *g, const mba_stores *r, int run)
             mba_grid_text(g, w->curve[k].name);
             mba_grid_number(g, w->curve[k].value[i]);
             for (int v = 0; v < 2; v++) {
-                mba_grid_number(g, w->model[m].curve_ms[doubled_part[v]][k][i]);
-                mba_grid_number(g, mba_wi_speedup(w, m, doubled_part[v], k, i));
+                mba_grid_number(g, w->model[m].curve_ms[sensitivity_part[v]][k][i]);
+                mba_grid_number(g, mba_wi_speedup(w, m, sensitivity_part[v], k, i));
             }
         }
     return MBA_OK;
 }
 
-/* A gain below this is no answer: nothing but the clock helps, which is latency. */
+/* A gain below this does not count: then only the clock helps, because latency is the limit. */
 static const double WORTH = 1.1;
 
-static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
+static void sensitivity_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
     const mba_doubled best = mba_wi_doubled(w, -1, MBA_WI_SSM);
@@ -191,15 +193,15 @@ static void doubled_heading(mba_buf *b, const mba_stores *r, int run)
         known += own.gain > 0;
         little += own.gain > 0 && own.gain < WORTH;
     }
-    mba_buf_add(b, "SIMULATED %s, SSM operators alone: twice the %s gives most, %s × in ", w->machine,
+    mba_buf_add(b, "SIMULATED %s, SSM operators only: doubling the %s helps most, %s × in ", w->machine,
                 w->curve[best.axis].name, mba_num(best.gain).s);
     mba_buf_html(b, w->model[best.model].name);
     if (little)
-        mba_buf_add(b, "; in %d of %d model%s nothing but the clock gives %s ×", little, known, known == 1 ? "" : "s",
+        mba_buf_add(b, "; in %d of %d model%s only the clock gives %s ×", little, known, known == 1 ? "" : "s",
                     mba_num(WORTH).s);
 }
 
-static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
+static mba_range sensitivity_range(const mba_whatif *w, mba_wi_of part)
 {
     mba_range seen = { 1, 1.2 };
     for (int m = 0; m < w->nmodels; m++)
@@ -211,7 +213,7 @@ static mba_range doubled_range(const mba_whatif *w, mba_wi_of part)
     return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
 }
 
-static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
+static void sensitivity_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
 {
     const mba_wi_axis *a = &w->curve[axis];
     const int          i = better_by_two(a);
@@ -231,12 +233,12 @@ static void doubled_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, 
     }
 }
 
-static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
+static mba_status sensitivity_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
 {
     const mba_whatif *w = r->whatif;
     const bool        narrow = width <= MBA_NARROW;
     const double      rh = narrow ? 34 : 24;
-    const mba_range   seen = doubled_range(w, doubled_part[view]);
+    const mba_range   seen = sensitivity_range(w, sensitivity_part[view]);
     int               rows = 0;
     (void)run;
     for (int k = 0; k < w->ncurves; k++) rows += better_by_two(&w->curve[k]) >= 0;
@@ -245,28 +247,28 @@ static mba_status doubled_draw(mba_canvas *c, double width, const mba_stores *r,
     mba_svg_axis(&s, x, 4, 8 + rh * rows, view ? "speed-up of the step" : "speed-up of its SSM operators");
     for (int k = 0, row = 0; k < w->ncurves; k++)
         if (better_by_two(&w->curve[k]) >= 0)
-            doubled_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, doubled_part[view], k);
+            sensitivity_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, sensitivity_part[view], k);
     mba_svg_end(&s);
     return MBA_OK;
 }
 
-const mba_figure mba_figure_doubled = {
-    "doubled",
+const mba_figure mba_figure_sensitivity = {
+    "sensitivity",
     "What helps SSM",
-    "Fig. 13 · every number doubled",
-    "SIMULATED speed-up of the SSM operators of a step, and of the whole step, with one number of the machine twice as "
-    "good (launches: half the cost).",
-    "Hollow marks are simulated. A step hides what its SSM operators would gain: GEMM takes most of it. Where only the "
-    "clock helps, latency binds. The simulator is further off for single operators than for steps: the error budget "
-    "has both. The sliders above know the SSM operators alone, too.",
+    "Fig. 13 · sensitivity to each number of the machine",
+    "SIMULATED speed-up of the SSM operators of a step, and of the whole step, if one number of the machine is "
+    "doubled (launches: half the cost).",
+    "Hollow marks are simulated. The step time hides what SSM operators gain, because GEMM takes most of it. If "
+    "only the clock helps, latency is the limit. The simulator is less accurate for single operators than for "
+    "steps; the error budget has both. The sliders above can show the SSM operators only.",
     "the simulator: mambascope report without --no-simulation",
     true,
-    doubled_views,
-    doubled_columns,
+    sensitivity_views,
+    sensitivity_columns,
     has_whatif,
-    doubled_heading,
-    doubled_numbers,
-    doubled_draw,
+    sensitivity_heading,
+    sensitivity_numbers,
+    sensitivity_draw,
     model_legend
 };
 
@@ -308,7 +310,7 @@ static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
-/* How much faster than the machine that is changed, the geometric mean over the models that fit both; 0: none does. */
+/* Speed relative to the base machine: the geometric mean over the models that fit both; 0: none does. */
 static double times_faster(const mba_whatif *w, int machine)
 {
     double sum = 0;
@@ -356,8 +358,8 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             if (!isfinite(ms)) continue;
             mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
             mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
-                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; as measured steps went, %s to %s",
-                                 w->model[m].name, w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
+                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; band %s to %s", w->model[m].name,
+                                 w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
                                  mba_num(ms * w->high).s),
                          NULL);
             if (measured > 0)
@@ -375,9 +377,9 @@ const mba_figure mba_figure_machines = {
     "machines",
     "Other GPUs",
     "Fig. 13 · other machines",
-    "SIMULATED step of each model on every machine that comes with the program; filled: measured.",
-    "The band is the least and the largest ratio of measured to predicted time over whole steps on the H200. Grade "
-    "B: validated against measured times of that machine; C: not.",
+    "SIMULATED step time of each model on every machine that comes with the program; filled marks: measured.",
+    "The {band} spans the smallest and the largest ratio of measured to predicted time over whole steps on the "
+    "H200. {Grade|grade} B: validated against measured times of that machine; C: not validated.",
     "the simulator: mambascope report without --no-simulation",
     true,
     NULL,
@@ -459,8 +461,8 @@ const mba_figure mba_figure_sizes = {
     "Other sizes",
     "Fig. 11 · sensitivity, simulated",
     "SIMULATED time per token of the language models at other lengths, batches, chunks, states and head widths.",
-    "Hollow: simulated. A size that a model does not have is left out; where our kernels choose a chunk of their "
-    "own, that line is flat.",
+    "Hollow marks are simulated. Sizes that a model does not have are left out. Where our kernels choose their "
+    "own chunk size, the line is flat.",
     "a language model: mambascope report mamba2.db",
     true,
     size_views,
@@ -513,7 +515,7 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < w->nsteps; i++)
         least = fmin(least, error_of(&w->step[i])), most = fmax(most, error_of(&w->step[i]));
-    mba_buf_add(b, "The simulator is off by %s %% in the mean over %d held-out points, by %s to %s %% on whole steps",
+    mba_buf_add(b, "The simulator's mean error is %s %% over %d held-out points, and %s to %s %% on whole steps",
                 mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
 }
 
@@ -549,7 +551,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
     mba_svg         s = mba_svg_begin(c, width, 10 + rh * w->nsteps + 40, "Error of predicted steps");
     const double    end = 3 * mba_round_up(far / 3); // ticks at 0 and at thirds
     const mba_scale x = mba_lin(-end, end, left, width - 14);
-    mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "predicted over measured, % off");
+    mba_svg_axis(&s, x, 4, 8 + rh * w->nsteps, "error of the prediction, %");
     mba_svg_line(&s, mba_at(x, 0), 4, mba_at(x, 0), 8 + rh * w->nsteps, "ax", NULL);
     for (int i = 0; i < w->nsteps; i++) {
         const mba_wi_measured *p = &w->step[i];
@@ -558,7 +560,7 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
                      words_of(p->subject, narrow ? 46 : 44).s);
         mba_svg_line(&s, mba_at(x, 0), y, at, y, "stem", NULL);
         mba_svg_mark(&s, MBA_DIAMOND, at, y, 5, "ssm", true,
-                     mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: %s %% off", p->subject,
+                     mba_tip(c, "%s · H200|measured %s ms, predicted %s ms: error %s %%", p->subject,
                              mba_num(p->measured_ms).s, mba_num(p->predicted_ms).s, mba_num(error_of(p)).s),
                      NULL);
     }
@@ -569,12 +571,11 @@ static mba_status validation_draw(mba_canvas *c, double width, const mba_stores 
 const mba_figure mba_figure_validation = {
     "validation",
     "Error budget",
-    "Validation · how far simulated numbers are off",
-    "The simulator against times measured on an H200: whole steps, and in the table all operators, fitted and held "
-    "out.",
-    "Which points constants may be fitted to was decided before the first comparison. What an error means for a "
-    "what-if: a speed-up smaller than the error of a step is not a finding. `mambascope validate --points` has "
-    "every point.",
+    "Validation · errors of simulated numbers",
+    "The simulator against times measured on an H200: whole steps, and in the table all operators, {fitted} and "
+    "{held out}.",
+    "The split into fitted and held-out points was made before the first comparison. A speed-up smaller than "
+    "the error of a step is not a finding. `mambascope validate --points` prints every point.",
     "the simulator: mambascope report without --no-simulation",
     true,
     NULL,

@@ -16,6 +16,30 @@ const mba_figure *const mba_figures[] = {
     NULL,
 };
 
+static const struct {
+    const char *old, *now;
+} aliases[] = {
+#define FIGURE(name)
+#define FIGURE_ALIAS(old, now) { old, now },
+#include "report/figures.def"
+#undef FIGURE_ALIAS
+#undef FIGURE
+};
+
+const char *mba_report_figure_now(const char *name)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(aliases[i].old, name)) return aliases[i].now;
+    return name;
+}
+
+const char *mba_figure_old_name(const mba_figure *f)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (!strcmp(aliases[i].now, f->name)) return aliases[i].old;
+    return NULL;
+}
+
 /* ---- runs ---- */
 
 const char *mba_run_label(const mba_stores *r, int run)

@@ -26,7 +26,8 @@ typedef struct mba_figure {
     void (*legend)(mba_buf *b, const mba_stores *r, int run); /* items of all views; NULL: none */
 } mba_figure;
 
-extern const mba_figure *const mba_figures[]; /* in the order of the page, NULL at the end */
+extern const mba_figure *const mba_figures[];         /* in the order of the page, NULL at the end */
+const char *mba_figure_old_name(const mba_figure *f); /* a former name, for links to the page; NULL: none */
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);

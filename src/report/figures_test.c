@@ -147,7 +147,7 @@ static void make_foreign(bool doubtful)
 }
 
 /* What a program executed is not the least there is to do, and its kernels are not its step. */
-static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **state)
+static void a_foreign_program_has_no_least_work_and_no_step_without_profiler(void **state)
 {
     mba_stores  r;
     mba_buf     b = { 0 };
@@ -159,9 +159,9 @@ static void a_foreign_program_has_no_least_work_and_no_unwatched_step(void **sta
     assert_true(isnan(mba_percent_of_least(r.run[0].a, MBA_ALL_KERNELS)));
     assert_true(isnan(r.run[0].a->plain_spread_s));
     assert_ok(mba_report_page(&b, &r));
-    has_line(&b, "What they executed (the least work is not known) at the best rates");
-    has_line(&b, "<b>0.005 ms</b> with our library in the program and nothing recorded");
-    assert_null(strstr(b.s, "of their floor, the least work at the best rates"));
+    has_line(&b, "The executed work (the least work is unknown) at the ceilings");
+    has_line(&b, "<b>0.005 ms</b> with our library attached and nothing recorded");
+    assert_null(strstr(b.s, "of their floor, the time for the least work at the measured ceilings"));
     const char *overview = strstr(b.s, "id=\"overview\""), *end = strstr(overview, "Times of a step");
     const char *kernels = strstr(overview, ">0.001 ms<"); // of kernels, where the step belongs
     assert_true(end && (!kernels || kernels > end));
@@ -197,10 +197,10 @@ static void a_program_without_loop_and_ssm_is_called_so(void **state)
     has_line(&b, "whole program: no loop was found in it");
     has_line(&b, "interrupted: the program was ended by signal 9 (Killed); its last 0.250 s are missing");
     has_line(&b, "The whole program is ");
-    has_line(&b, "Measured: all that was watched of a program that is not ours");
-    has_line(&b, "Not applicable: no SSM kernels were seen.");
-    has_line(&b, " of the kernel time; no SSM kernels were seen.");
-    assert_null(strstr(b.s, "step watched"));
+    has_line(&b, "Measured: the whole run of an external program");
+    has_line(&b, "Not applicable: the run has no SSM kernels.");
+    has_line(&b, " of the kernel time; there are no SSM kernels.");
+    assert_null(strstr(b.s, "step profiled"));
     mba_buf_free(&b);
     assert_ok(mba_stores_close(&r));
 }
@@ -235,13 +235,13 @@ static void a_page_says_what_to_doubt(void **state)
     assert_string_equal(r.run[0].label, "made-up, 4 layers");
     assert_ok(mba_report_page(&b, &r));
     has_line(&b, "id=\"doubts\">made-up, 4 layers: step times spread by 18 %: 0.005 to 0.006 ms");
-    has_line(&b, "<br>other: clocks were held back: the GPU ran below its highest clock (thermal (software))");
+    has_line(&b, "<br>other: clocks were throttled: the GPU ran below its highest clock (thermal (software))");
     has_line(&b, "<br><b>step times spread by 18 %");
     mba_buf summary = { 0 };
     assert_ok(mba_report_summary(&summary, &r));
     has_line(&summary, "\"doubts\": [\"step times spread by 18 %");
     mba_buf_free(&summary);
-    has_line(&b, "A step takes 39 GB; values of 40 GB are alive at its peak, at add: some share memory");
+    has_line(&b, "A step needs 39 GB; tensors of 40 GB are live at its peak, at add: some share memory");
     mba_buf_free(&b);
     assert_ok(mba_stores_close(&r));
 }
@@ -266,6 +266,7 @@ int main(void)
                                         cmocka_unit_test(gpus_are_not_mixed),
                                         cmocka_unit_test(a_page_says_what_to_doubt),
                                         cmocka_unit_test(a_program_without_loop_and_ssm_is_called_so),
-                                        cmocka_unit_test(a_foreign_program_has_no_least_work_and_no_unwatched_step) };
+                                        cmocka_unit_test(
+                                            a_foreign_program_has_no_least_work_and_no_step_without_profiler) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -61,7 +61,7 @@ static void say_ssm(mba_buf *b, const mba_stores *r, int run)
         larger += k != MBA_SSM && percent_of(r->run[run].a, k) > percent_ssm(r->run[run].a);
     mba_buf_put(b, "SSM operators come ");
     if (larger < 3) mba_buf_put(b, (const char *const[]){ "first", "second", "third" }[larger]);
-    else mba_buf_add(b, "behind %d other classes", larger);
+    else mba_buf_add(b, "after %d other classes", larger);
     mba_buf_put(b, "; the study: second, up to about 20 %.");
 }
 
@@ -85,13 +85,13 @@ static void say_memory(mba_buf *b, const mba_stores *r, int run)
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     const double        vector = isnan(in.least[1]) ? in.executed[1][0] : in.least[1];
     const double        both = isnan(in.least[2]) ? in.executed[2][0] : in.least[2];
-    mba_buf_put(b, "Of the kernel time, in kernels whose floor is memory. The study: all memory-bound, under 3.5 "
-                   "FLOP/byte.");
+    mba_buf_put(b, "Share of the kernel time in kernels bound by memory. The study: all are memory-bound, below "
+                   "3.5 FLOP/byte.");
     if (isnan(both)) return;
     mba_buf_add(b, " Here %s with tensor FLOPs", mba_num(both).s);
-    if (!isnan(vector)) mba_buf_add(b, ", %s of vector FLOPs alone", mba_num(vector).s);
-    if (both < most) mba_buf_put(b, ": under it either way.");
-    else if (!isnan(vector) && vector < most) mba_buf_put(b, ": under it only without products of matrices.");
+    if (!isnan(vector)) mba_buf_add(b, ", %s with vector FLOPs only", mba_num(vector).s);
+    if (both < most) mba_buf_put(b, ": below it in both cases.");
+    else if (!isnan(vector) && vector < most) mba_buf_put(b, ": below it only without matrix products.");
     else mba_buf_put(b, ".");
 }
 
@@ -102,7 +102,7 @@ static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
     mba_bar_part             p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
     for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_bar_part){ bound.share[k], paints[k] };
-    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what its floor is: memory, tensor, vector, special functions");
+    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by bound: memory, tensor, vector, special functions");
 }
 
 /* F4 */
@@ -180,8 +180,8 @@ static void say_all_floors(mba_buf *b, const mba_analysis *a)
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
     if (isnan(bound.percent_of_floor)) return;
     mba_buf_add(b,
-                " By all four floors, memory too, SSM kernels are bound by memory for %s %% of their time, by vector "
-                "work for %s %% (Fig. 7 has both).",
+                " By the largest of all four floors, memory limits SSM kernels for %s %% of their time, "
+                "vector work for %s %% (Fig. 7 has both).",
                 mba_num(100 * bound.share[MBA_BY_MEMORY]).s, mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
 }
 
@@ -192,7 +192,8 @@ static void say_vector(mba_buf *b, const mba_stores *r, int run)
     double                   v[READINGS], lo = NAN, hi = NAN;
     int                      known = 0;
     vector_readings(r->run[run].a, v);
-    mba_buf_put(b, "Of the time of mixed SSM kernels, at most; vector against tensor work alone. By ");
+    mba_buf_put(b, "Share of the time of mixed SSM kernels, by the rule with the highest value; vector against tensor "
+                   "work only. By ");
     for (int i = 0; i < READINGS; i++) {
         if (isnan(v[i])) continue;
         mba_buf_add(b, "%s%s %s %%", known++ ? ", " : "", rule[i], mba_num(v[i]).s);
@@ -200,7 +201,7 @@ static void say_vector(mba_buf *b, const mba_stores *r, int run)
         if (!(hi >= v[i])) hi = v[i];
     }
     mba_buf_put(b, "; the study: 89–92 %.");
-    if (hi < VECTOR_BOUND) mba_buf_put(b, " No rule comes to that.");
+    if (hi < VECTOR_BOUND) mba_buf_put(b, " No rule reaches that.");
     else if (lo < VECTOR_BOUND) mba_buf_put(b, " The counting rule decides.");
     say_all_floors(b, r->run[run].a);
 }
@@ -223,11 +224,11 @@ static void say_floor(mba_buf *b, const mba_stores *r, int run)
     const mba_bounds bound = mba_bounds_of(r->run[run].a, MBA_ALL_KERNELS);
     const mba_stores alone = { .run = { r->run[run] }, .n = 1, .shown = 1 };
     const mba_gain   most = mba_most_to_gain(&alone);
-    mba_buf_add(b, "%s at the best rates of this machine would take %s of the %s ms of kernels.",
-                bound.executed ? "What they executed (the least work is not known)" : "The least work",
+    mba_buf_add(b, "%s at the ceilings of this machine would take %s of the %s ms of kernels.",
+                bound.executed ? "The executed work (the least work is unknown)" : "The least work",
                 mba_num(10 * bound.percent_of_floor * bound.time_s).s, mba_num(1e3 * bound.time_s).s);
     if (!most.kernel) return;
-    mba_buf_put(b, " Most to gain: ");
+    mba_buf_put(b, " Largest possible gain: ");
     mba_buf_html(b, mba_short(most.kernel->row->name, 30).s);
     mba_buf_add(b, ", %s %% of the %s.", mba_num(100 * most.part).s, mba_step_word(r->run[run].a));
 }
@@ -252,12 +253,12 @@ static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
     { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
       spark_bandwidth },
-    { "Vector-bound?", "F7", "% vector-bound", "fig7", "What binds", mba_percent_vector, say_vector, spark_vector },
+    { "Vector-bound?", "F7", "% vector-bound", "fig7", "What limits", mba_percent_vector, say_vector, spark_vector },
 };
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
     { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
-    { "", NULL, "% of the floor", "floors", "Floors", percent_floor, say_floor, spark_floor },
+    { "", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor, spark_floor },
 };
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
@@ -292,9 +293,9 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
     if (!isnan(v)) {
         k->say(b, r, run);
     } else if (nothing) {
-        mba_buf_put(b, "Not applicable: no SSM kernels were seen.");
+        mba_buf_put(b, "Not applicable: the run has no SSM kernels.");
     } else if (k->number == mba_percent_vector && none_is_mixed(r->run[run].a)) {
-        mba_buf_put(b, "No SSM kernel of this model does tensor and vector work at once: there is nothing to judge.");
+        mba_buf_put(b, "No SSM kernel of this model is mixed (tensor and vector work), so there is nothing to judge.");
     } else {
         mba_buf_put(b, "Not measured here");
         if (f && *f->needs) mba_buf_put(b, ": it needs "), mba_buf_html(b, f->needs);
@@ -320,8 +321,8 @@ static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *
     const double      ms = w->model[m].base.of[MBA_WI_STEP].ms;
     const mba_doubled ssm = mba_wi_doubled(w, m, MBA_WI_SSM);
     mba_buf_add(b,
-                "<p>The most of the numbers of an %s, its clock aside, doubled one at a time: the SIMULATED step "
-                "takes %s instead of %s ms",
+                "<p>Of all numbers of an %s except the clock, doubling this one helps most: the SIMULATED "
+                "step takes %s instead of %s ms",
                 w->machine, mba_num(ms / best->gain).s, mba_num(ms).s);
     if (!isnan(w->model[m].measured_ms[MBA_WI_STEP]))
         mba_buf_add(b, " (measured %s)", mba_num(w->model[m].measured_ms[MBA_WI_STEP]).s);
@@ -329,11 +330,11 @@ static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *
     mba_buf_html(b, w->model[m].batch);
     mba_buf_put(b, ".");
     if (ssm.gain > 1)
-        mba_buf_add(b, " SSM operators alone: most by twice the %s, %s ×.", w->curve[ssm.axis].name,
+        mba_buf_add(b, " SSM operators only: doubling the %s helps most, %s ×.", w->curve[ssm.axis].name,
                     mba_num(ssm.gain).s);
     const double off = fmax(fabs(1 / w->low - 1), fabs(1 / w->high - 1));
-    mba_buf_add(b, " Predicted steps are off by up to %s %%%s.</p>", mba_num(100 * off).s,
-                best->gain - 1 < off ? ": this gain is less, no finding" : "");
+    mba_buf_add(b, " Predicted steps have errors of up to %s %%%s.</p>", mba_num(100 * off).s,
+                best->gain - 1 < off ? "; this gain is smaller, so it is not a finding" : "");
 }
 
 static void spark_help(mba_canvas *c, const mba_whatif *w, int m, int best)
@@ -346,7 +347,7 @@ static void spark_help(mba_canvas *c, const mba_whatif *w, int m, int best)
                     &s,
                     fmax(0, 100 * (w->model[m].base.of[MBA_WI_STEP].ms / w->model[m].curve_ms[MBA_WI_STEP][k][i] - 1)),
                     k == best ? "ssm" : "oth");
-    mba_spark_sticks(c, &s, "% faster by each number doubled, in the order of Fig. 13");
+    mba_spark_sticks(c, &s, "% faster if each number is doubled, in the order of Fig. 13");
 }
 
 static void help_card(mba_canvas *c, const mba_stores *r, int run)
@@ -358,9 +359,9 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
     char              unit[128];
     if (!(best.gain > 0)) {
         mba_card_head(b, "What helps most?", "open", "");
-        mba_buf_put(b, "<p>This model is not simulated here");
-        mba_buf_put(b, r->whatif ? ": What-if has the models that are.</p>" : " (--no-simulation).</p>");
-        mba_card_end(b, r->whatif ? "fig13" : "floors", r->whatif ? "What-if" : "Floors");
+        mba_buf_put(b, "<p>This model was not simulated");
+        mba_buf_put(b, r->whatif ? "; What-if shows the models that were.</p>" : " (--no-simulation).</p>");
+        mba_card_end(b, r->whatif ? "fig13" : "roofline_time", r->whatif ? "What-if" : "Floors");
         return;
     }
     mba_card_head(b, "What helps most?", "new", "SIMULATED");
@@ -392,7 +393,8 @@ static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
     }
     mba_assert(all == MBA_CLAIMS); // every claim has one verdict
     mba_buf_put(b, "</ul>");
-    if (!strcmp(a->device, "cpu")) mba_buf_put(b, "<p>They are about GPUs: a store of one judges them.</p>");
+    if (!strcmp(a->device, "cpu"))
+        mba_buf_put(b, "<p>They are about GPUs: a store from a GPU is needed to judge them.</p>");
     mba_buf_put(b, "<div class=\"foot\"><a href=\"#claims\">All claims with numbers</a></div></div>");
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/glossary.h"
 #include "report/parts.h"
 
 static void table(mba_buf *b, const mba_grid *g, const char *caption)
@@ -75,12 +76,12 @@ static mba_status ceilings(mba_buf *b, mba_store *s)
     return MBA_OK;
 }
 
-/* Adds by how much a way of profiling changes the step time; nothing if it was not used. */
-static void add_watched(mba_buf *b, const char *how, double watched_s, double plain_s)
+/* Adds the time of a step that was traced in some way, and its overhead; nothing if it was not traced so. */
+static void add_traced(mba_buf *b, const char *how, double traced_s, double plain_s)
 {
-    const double more = 100 * (watched_s / plain_s - 1);
+    const double more = 100 * (traced_s / plain_s - 1);
     if (!isnan(more))
-        mba_buf_add(b, ", %s ms %s: %s %% %s", mba_num(1e3 * watched_s).s, how, mba_num(fabs(more)).s,
+        mba_buf_add(b, ", %s ms %s: %s %% %s", mba_num(1e3 * traced_s).s, how, mba_num(fabs(more)).s,
                     more < 0 ? "less" : "more");
 }
 
@@ -91,30 +92,29 @@ static mba_status collections(mba_buf *b, const mba_analysis *a)
     mba_grid            g;
     MBA_TRY(mba_load_collection(a->store, &r, &n));
     mba_grid_begin(&g, (const mba_grid_column[]){ { "mode", "mode" },
-                                                  { "set", "set" },
+                                                  { "set", "counter set" },
                                                   { "passes", "passes" },
                                                   { "seconds", "s" },
                                                   { "kernels", "kernels" },
                                                   { "dropped", "dropped" },
                                                   { 0 } });
     for (int64_t i = 0; i < n; i++) {
-        mba_grid_text(&g, r[i].mode);
+        mba_grid_text(&g, mba_mode_words(r[i].mode));
         mba_grid_text(&g, r[i].metric_set);
         mba_grid_number(&g, mba_int_or_nan(r[i].passes));
         mba_grid_number(&g, r[i].seconds);
         mba_grid_number(&g, mba_int_or_nan(r[i].kernels));
         mba_grid_number(&g, mba_int_or_nan(r[i].dropped));
     }
-    table(b, &g, "What watching cost");
+    table(b, &g, "Profiler overhead");
     mba_grid_end(&g);
     if (!isnan(a->plain_s)) {
-        mba_buf_add(b, "<p class=\"small\">A step takes %s ms when nobody watches (spread of the quartiles %s ms)",
+        mba_buf_add(b, "<p class=\"small\">A step takes %s ms without profiler (distance between the quartiles %s ms)",
                     mba_num(1e3 * a->plain_s).s, mba_num(1e3 * a->plain_spread_s).s);
-        add_watched(b, "recorded as a whole", a->whole_s, a->plain_s);
-        add_watched(b, "recorded event by event", a->timeline_s, isnan(a->queued_s) ? a->plain_s : a->queued_s);
+        add_traced(b, "graph-traced", a->whole_s, a->plain_s);
+        add_traced(b, "kernel-traced", a->timeline_s, isnan(a->queued_s) ? a->plain_s : a->queued_s);
         if (!isnan(a->queued_s) && !isnan(a->timeline_s))
-            mba_buf_add(b, " than the %s ms of steps one behind the other that nobody watches",
-                        mba_num(1e3 * a->queued_s).s);
+            mba_buf_add(b, " than the %s ms of steps back to back without profiler", mba_num(1e3 * a->queued_s).s);
         mba_buf_put(b, ".</p>");
     }
     return MBA_OK;
@@ -138,38 +138,42 @@ static void notes(mba_buf *b, const mba_analysis *a)
 static const char conventions[] =
     "<div class=\"grid2\"><div><h3>Conventions</h3><ul>"
     "<li><b>FLOPs</b>: an FMA is 2. Tensor, vector (FP32 and packed half) and special functions are separate. "
-    "<b>Least</b>: what any implementation must do, and no more than this one did; <b>executed</b>: what counters "
-    "saw.</li>"
+    "<b>{Least|least work}</b>: the work that any implementation needs, at most what this one did; "
+    "<b>{executed|executed work}</b>: what "
+    "counters measured.</li>"
     "<li><b>Vector work</b> by rule (a), arithmetic FLOPs; by rule (b), issue slots of the lanes × 2, because "
     "conversions, selects and integers occupy the same lanes.</li>"
     "<li><b>Bytes</b>: DRAM reads and writes; L2 sectors; L1/shared wavefronts × 128 B. 1 MB is 10⁶ B.</li>"
-    "<li><b>Floor</b>: the largest of bytes / DRAM, tensor / peak, vector / peak, special / peak, of least work at the "
-    "best known rates (measured before data sheet). A CPU has one kind of lane: there compute times add up.</li>"
-    "<li><b>Percent of floor</b> = floor / median time on the timeline. It is above 100 where L2 held operands that "
-    "the "
+    "<li><b>{Floor|operator floor}</b>: the largest of bytes / DRAM, tensor / peak, vector / peak, special / peak, for "
+    "the least "
+    "work at the ceilings (measured, else from the data sheet). On a CPU, compute times add up.</li>"
+    "<li><b>{Percent of floor|% of floor}</b> = floor / median time on the timeline. It is above 100 where L2 held "
+    "operands that the "
     "floor counts from DRAM, or where a kernel exceeds the rate of the copy or product that set the ceiling; its card "
     "says "
     "which. Utilisation is that of the counter run.</li></ul></div>"
     "<div><h3>Method</h3><ul>"
-    "<li>Warm-up steps are never in the numbers; times are medians over the steps watched, spreads are distances of "
-    "quartiles.</li>"
-    "<li>Plain steps, the timeline and counters are three runs of the same step: none disturbs another.</li>"
+    "<li>Warm-up steps are never in the numbers; times are medians over the steps profiled, spreads are "
+    "distances between quartiles.</li>"
+    "<li>Step times, the timeline and counters come from three separate runs of the same step, so that none disturbs "
+    "another.</li>"
     "<li><b>Bandwidth</b> has two means: over launches, and all bytes over all time.</li>"
-    "<li><b>Class</b>: vector-only has no tensor FLOP; mixed has an FMA pipe at least half as busy as the tensor pipe; "
+    "<li><b>Class</b>: vector-only has no tensor FLOP; {mixed|mixed kernel} has an FMA pipe at least half as busy as "
+    "the tensor pipe; "
     "else tensor-only.</li>"
-    "<li>A verdict stands only on numbers the store has; else the claim is open and says what it "
+    "<li>A verdict uses only numbers in the store; otherwise the claim is open and says what it "
     "needs.</li></ul></div></div>";
 
 mba_status mba_part_method(mba_buf *b, const mba_stores *r)
 {
-    mba_buf_put(b, conventions);
+    mba_terms_html(b, conventions);
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_run_open(b, r, i);
         notes(b, r->run[i].a);
         mba_buf_put(b, "<h3>Ceilings of the machine</h3>");
         MBA_TRY(ceilings(b, r->run[i].store));
-        mba_buf_put(b, "<h3>What watching cost</h3>");
+        mba_buf_put(b, "<h3>Profiler overhead</h3>");
         MBA_TRY(collections(b, r->run[i].a));
         mba_buf_put(b, "<details class=\"dt\"><summary>Environment</summary>");
         environment(b, r->run[i].a);

@@ -34,7 +34,7 @@ void mba_part_top(mba_buf *b, const mba_stores *r)
     const char         *date = mba_env_find(a, "run.date"), *commit = mba_env_find(a, "program.commit"),
                *precision = mba_env_find(a, "run.precision");
     mba_buf_put(b, "<header class=\"top\"><b>mambascope " MBA_VERSION "</b>");
-    item(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
+    item(b, *mba_run_device(a) ? mba_run_device(a) : "unknown device");
     hardware(b, a);
     if (precision) item(b, precision);
     char day[11];
@@ -114,10 +114,10 @@ static void what_was_measured(mba_buf *b, const mba_stores *r)
     const mba_analysis *a = r->run[0].a;
     const bool          foreign = r->shown == 1 && mba_run_is_foreign(a);
     mba_buf_add(b, "Measured: %s of ",
-                a->whole_program ? "all that was watched"
+                a->whole_program ? "the whole run"
                 : foreign        ? "a step"
                                  : "a training step (forward, loss, backward, optimizer)");
-    mba_buf_put(b, foreign ? "a program that is not ours" : r->shown == 1 ? "this model" : "each model");
+    mba_buf_put(b, foreign ? "an external program" : r->shown == 1 ? "this model" : "each model");
     if (!isnan(a->measured.dram)) mba_buf_add(b, "; this machine copies %s GB/s", mba_num(a->measured.dram / 1e9).s);
     if (!isnan(a->measured.tensor))
         mba_buf_add(b, " and multiplies matrices at %s TFLOP/s", mba_num(a->measured.tensor / 1e12).s);
@@ -131,12 +131,12 @@ static void how_ssm_runs(mba_buf *b, const mba_stores *r)
     if (moved.known) {
         mba_buf_put(b, " SSM kernels move ");
         put_spread(b, moved, "GB/s");
-        mba_buf_put(b, " of DRAM in the mean over launches");
-        mba_buf_put(b, vector.known ? "; by the rule that says most, vector work binds " : ".");
+        mba_buf_put(b, " to and from DRAM (mean over launches)");
+        mba_buf_put(b, vector.known ? "; by the rule with the highest value, vector work limits " : ".");
     }
     if (!moved.known || !vector.known) return;
     put_spread(b, vector, "%");
-    mba_buf_put(b, " of the time of those that use tensor cores as well.");
+    mba_buf_put(b, " of the time of the mixed ones.");
 }
 
 static void what_was_found(mba_buf *b, const mba_stores *r)
@@ -148,20 +148,20 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
     put_spread(b, gemm, "%");
     mba_buf_put(b, " of the kernel time");
     if (ssm.hi > 0) mba_buf_put(b, ", SSM operators "), put_spread(b, ssm, "%");
-    else mba_buf_put(b, "; no SSM kernels were seen");
+    else mba_buf_put(b, "; there are no SSM kernels");
     mba_buf_put(b, ".");
     how_ssm_runs(b, r);
     if (met.known) {
         mba_buf_put(b, " The kernels of a step run at ");
         put_spread(b, met, "%");
-        mba_buf_put(b, " of their floor, the least work at the best rates measured.");
+        mba_buf_put(b, " of their floor, the time for the least work at the measured ceilings.");
     }
     if (most.kernel) {
-        mba_buf_put(b, " Most to gain: <b>");
+        mba_buf_put(b, " Largest possible gain: <b>");
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
         if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
-        mba_buf_add(b, ", %s\u00a0%% of the step above its floor by %s.", mba_num(100 * most.part).s,
+        mba_buf_add(b, ", %s\u00a0%% of the step above its floor (bound by %s).", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
 }
@@ -173,8 +173,8 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
     const mba_doubled d = mba_wi_doubled(w, -1, MBA_WI_STEP);
     if (!(d.gain > 1)) return;
     mba_buf_add(b,
-                " SIMULATED: of all numbers of an %s but its clock, doubled one at a time, the %s gives most, "
-                "<b>%s ×</b> for ",
+                " SIMULATED: of all numbers of an %s except its clock, doubling the %s helps most, <b>%s "
+                "×</b> for ",
                 w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
     mba_buf_html(b, w->model[d.model].name);
     mba_buf_put(b, ".");
@@ -234,9 +234,9 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     mba_svg      s = mba_svg_begin(c, w, top + rh * r->shown, "A step of every run by operator class");
     if (!narrow) {
         mba_svg_text(&s, 216, 12, "t3", 's', "kernel time of a step by operator class, %%");
-        mba_svg_text(&s, 656, 12, "t3", 'e', "step, unwatched");
+        mba_svg_text(&s, 656, 12, "t3", 'e', "step, without profiler");
         mba_svg_text(&s, 772, 12, "t3", 'e', "rate");
-        mba_svg_text(&s, 860, 12, "t3", 'e', "of its floor");
+        mba_svg_text(&s, 860, 12, "t3", 'e', "of floor");
     }
     for (int i = 0; i < r->shown; i++) {
         const double y = top + rh * i;
@@ -259,20 +259,16 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
     mba_buf_html(b, mba_run_label(r, run));
     if (plain)
-        mba_buf_add(b, ": <b>%s ms</b> when nobody watches (steps and rates of this page)",
+        mba_buf_add(b, ": <b>%s ms</b> without profiler (step times and rates of this page)",
                     mba_num(1e3 * a->plain_s).s);
     else if (attached)
-        mba_buf_add(b, ": <b>%s ms</b> with our library in the program and nothing recorded",
-                    mba_num(1e3 * a->attached_s).s);
+        mba_buf_add(b, ": <b>%s ms</b> with our library attached and nothing recorded", mba_num(1e3 * a->attached_s).s);
     if (!isnan(a->timeline_s)) {
         mba_buf_put(b, plain || attached ? "; " : ": ");
-        mba_buf_add(b,
-                    "<b>%s ms</b> while every event is recorded (Timeline and shares of classes; %s ms of them are "
-                    "kernels)",
+        mba_buf_add(b, "<b>%s ms</b> kernel-traced (Timeline and shares of classes; %s ms of it are kernels)",
                     mba_num(1e3 * a->timeline_s).s, mba_num(1e3 * a->busy_s).s);
         if (!isnan(a->queued_s))
-            mba_buf_add(b, ", steps one behind the other, which take %s ms when nobody watches",
-                        mba_num(1e3 * a->queued_s).s);
+            mba_buf_add(b, ", back to back, where steps without profiler take %s ms", mba_num(1e3 * a->queued_s).s);
     }
     for (int m = 0; w && m < w->nmodels; m++)
         if (!strcmp(w->model[m].name, a->workload) && !isnan(w->model[m].measured_ms[MBA_WI_STEP]))

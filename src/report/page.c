@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/version.h"
+#include "report/glossary.h"
 #include "report/parts.h"
 #include "scope/doubts.h"
 
@@ -46,7 +47,9 @@ static void frame(mba_canvas *c, const mba_figure *f)
 {
     char why[512];
     snprintf(why, sizeof why, "needs %s", f->needs);
-    mba_buf_add(&c->out, "<h2>%s: no data yet</h2><p class=\"sub\">%s</p><div class=\"plot\">", f->nav, f->sub);
+    mba_buf_add(&c->out, "<h2>%s: no data yet</h2><p class=\"sub\">", f->nav);
+    mba_terms_html(&c->out, f->sub);
+    mba_buf_put(&c->out, "</p><div class=\"plot\">");
     mba_svg_frame(c, MBA_WIDE, f->nav, "", "", why);
     mba_svg_frame(c, MBA_NARROW, f->nav, "", "", why);
     mba_buf_put(&c->out, "</div>");
@@ -102,7 +105,7 @@ static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, 
 static void source(mba_buf *b, const mba_stores *r, int run)
 {
     if (run < 0 && r->n > 1) {
-        mba_buf_add(b, "<p class=\"src\">all %d stores given; each section of one run names its command</p>", r->n);
+        mba_buf_add(b, "<p class=\"src\">all %d stores; the sections of single runs name their commands</p>", r->n);
         return;
     }
     const mba_analysis *a = r->run[run < 0 ? 0 : run].a;
@@ -110,9 +113,9 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "<p class=\"src\">");
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
-    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "device not known");
+    mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "unknown device");
     if (a->whole_program) mba_buf_put(b, " · the whole program");
-    else if (a->steps) mba_buf_add(b, " · %lld step%s watched", (long long)a->steps, a->steps == 1 ? "" : "s");
+    else if (a->steps) mba_buf_add(b, " · %lld step%s profiled", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date) mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command) mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_doubt d[MBA_DOUBTS_MAX];
@@ -131,12 +134,16 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     mba_buf_put(b, "<h2>");
     f->heading(b, r, run);
     MBA_TRY(mba_buf_status(b, "the report"));
-    mba_buf_add(b, "</h2><p class=\"sub\">%s</p><div class=\"cols\"><div>", f->sub);
+    mba_buf_put(b, "</h2><p class=\"sub\">");
+    mba_terms_html(b, f->sub);
+    mba_buf_put(b, "</p><div class=\"cols\"><div>");
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
     if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
     if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
     MBA_TRY(numbers(b, f, r, run));
-    mba_buf_add(b, "</div><div class=\"notes\"><p><b>How to read.</b> %s</p>", f->reading);
+    mba_buf_put(b, "</div><div class=\"notes\"><p><b>How to read.</b> ");
+    mba_terms_html(b, f->reading);
+    mba_buf_put(b, "</p>");
     source(b, r, run);
     mba_buf_put(b, "</div></div>");
     return MBA_OK;
@@ -145,7 +152,9 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
 static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\"><p class=\"eyebrow\">%s</p>", f->name, f->eyebrow, f->eyebrow);
+    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\">", f->name, f->eyebrow);
+    if (mba_figure_old_name(f)) mba_buf_add(b, "<span id=\"%s\"></span>", mba_figure_old_name(f));
+    mba_buf_add(b, "<p class=\"eyebrow\">%s</p>", f->eyebrow);
     if (!has_data(f, r)) {
         frame(c, f);
     } else if (f->across) {
@@ -211,34 +220,35 @@ static void banner(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, ". ");
     }
     if (empty) mba_buf_add(b, "NOTHING WAS MEASURED in %d of %d runs. ", empty, r->n);
-    if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of the true shapes. ", synthetic, r->n);
+    if (synthetic) mba_buf_add(b, "%d of %d runs used SYNTHETIC data of realistic shapes. ", synthetic, r->n);
     if (uncounted)
         mba_buf_add(b,
-                    "%d of %d runs have no hardware counters: bytes and FLOPs there are the least of the "
-                    "algorithm. ",
+                    "%d of %d runs have no hardware counters: their bytes and FLOPs are the least "
+                    "work. ",
                     uncounted, r->shown);
     if (beside)
-        mba_buf_add(b, "%d stores beside them have no counters, by intent: they are there for their times. ", beside);
-    if (foreign) mba_buf_add(b, "%d of %d runs are of programs that are not ours.", foreign, r->n);
+        mba_buf_add(b, "%d further stores have no counters, on purpose: they are used for their times only. ", beside);
+    if (foreign) mba_buf_add(b, "%d of %d runs are of external programs.", foreign, r->n);
     mba_buf_put(b, "</p>");
 }
 
 static const char readers[] =
-    "<div class=\"readers\"><div><h3>You design GPUs</h3><ul><li><a href=\"#fig2\">What binds: roofline</a></li><li><a "
+    "<div class=\"readers\"><div><h3>You design GPUs</h3><ul><li><a href=\"#fig2\">What limits: "
+    "roofline</a></li><li><a "
     "href=\"#fig6\">Tensor : vector : special functions</a></li>"
-    "<li><a href=\"#fig8\">Why warps wait</a></li><li><a href=\"#fig13\">What would "
+    "<li><a href=\"#fig8\">Stall reasons</a></li><li><a href=\"#fig13\">What would "
     "help</a></li></ul></div><div><h3>You write kernels</h3><ul><li><a href=\"#explorer\">Which kernel, and "
     "why</a></li>"
-    "<li><a href=\"#floors\">How far from its floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a "
-    "href=\"#fig5\">Lives of blocks</a></li></ul></div>"
+    "<li><a href=\"#roofline_time\">Distance from the floor</a></li><li><a href=\"#fig3\">Caches</a></li><li><a "
+    "href=\"#fig5\">Block lifetimes</a></li></ul></div>"
     "<div><h3>You train models</h3><ul><li><a href=\"#fig1\">Where the step goes</a></li><li><a "
     "href=\"#timeline\">Timeline</a></li><li><a href=\"#fig10\">Mamba-1 or Mamba-2</a></li>"
     "<li><a href=\"#memory\">Memory</a></li></ul></div></div>";
 
 void mba_page_begin(mba_buf *b, const char *title)
 {
-    /* The page needs nothing from outside and has one script, known by its hash: no other can run, whatever a name
-     * holds. Marks have colours in their style attributes. */
+    /* The page loads nothing and has one script, allowed by its hash: no other script can run, whatever a name
+     * contains. Marks have colours in their style attributes. */
     mba_buf_put(
         b,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" "
@@ -325,8 +335,8 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
 }
 
 static const char raw_section[] =
-    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>Take "
-    "the numbers with you</h2><div class=\"ctl\">"
+    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>"
+    "Download the numbers</h2><div class=\"ctl\">"
     "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button "
     "id=\"raw-json\">JSON, everything</button></div>"
     "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
@@ -347,13 +357,13 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
     MBA_TRY(mba_buf_status(b, "the report"));
     for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
     mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "
-                   "explorer</p><h2>Which kernel, how long, how far from its floor, and why</h2>");
+                   "explorer</p><h2>Every kernel: time, distance from its floor, and what limits it</h2>");
     MBA_TRY(mba_part_explorer(b, r));
     mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of "
-                   "arXiv 2508.17679</p><h2>What the study claims, and what these stores say</h2>");
+                   "arXiv 2508.17679</p><h2>Claims of the study, and what these stores show</h2>");
     mba_part_claims(b, r);
-    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>How "
-                   "the numbers were made</h2>");
+    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>"
+                   "How the numbers were measured</h2>");
     MBA_TRY(mba_part_method(b, r));
     mba_buf_put(b, "</section>\n");
     mba_page_raw(b);

@@ -87,7 +87,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
     mba_status st = MBA_OK;
     *r = (mba_stores){ .n = 0 };
     if (n < 1 || n > MBA_RUNS_MAX)
-        return mba_fail(MBA_E_ARG, "a report of %d stores\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
+        return mba_fail(MBA_E_ARG, "a report of %d stores is not possible\nfix: name 1 to %d stores", n, MBA_RUNS_MAX);
     for (int i = 0; i < n && st == MBA_OK; i++) {
         mba_run *run = &r->run[r->n++];
         run->l2_bytes_s = run->l1_bytes_s = NAN;
@@ -124,6 +124,7 @@ const char *mba_report_figure_name(int i) { return mba_figures[i] ? mba_figures[
 
 static mba_status figure_named(const mba_figure **out, const char *name)
 {
+    name = mba_report_figure_now(name);
     for (int i = 0; mba_figures[i]; i++)
         if (!strcmp(mba_figures[i]->name, name)) {
             *out = mba_figures[i];
@@ -131,7 +132,7 @@ static mba_status figure_named(const mba_figure **out, const char *name)
         }
     mba_nearest near = mba_nearest_to(name, strlen(name));
     for (int i = 0; mba_figures[i]; i++) mba_nearest_try(&near, mba_figures[i]->name, mba_figures[i]->eyebrow);
-    return mba_fail(MBA_E_ARG, "no figure '%s'\nfix: %smambascope report --list names them", name,
+    return mba_fail(MBA_E_ARG, "there is no figure '%s'\nfix: %smambascope report --list names them", name,
                     mba_did_you_mean(&near).text);
 }
 
@@ -179,8 +180,8 @@ mba_status mba_view_named(int *out, const char *figure, const char *const *views
         snprintf(all + n, sizeof all - n, "%s'%s'", n ? ", " : "", views[v]);
     }
     return mba_fail(MBA_E_ARG, "'%s' has no view '%s'\nfix: %s%s", figure, name,
-                    *all ? "one of "
-                         : "it has one view: "
+                    *all ? "choose one of "
+                         : "it has one view; "
                            "leave --view out",
                     all);
 }
@@ -207,9 +208,9 @@ mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure,
     MBA_TRY(figure_named(&f, figure));
     MBA_TRY(mba_view_named(&which, f->name, f->views, view));
     const int run = f->across ? -1 : 0;
-    if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: --csv instead of --svg", figure);
+    if (!f->draw) return mba_fail(MBA_E_ARG, "'%s' is a table\nfix: use --csv instead of --svg", figure);
     if (!f->has(r, run))
-        return mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+        return mba_fail(MBA_E_ARG, "these stores have no data for '%s'\nfix: it needs %s", figure, f->needs);
     const mba_status st = f->draw(&c, MBA_WIDE, r, run, which);
     if (st == MBA_OK) mba_drawing_alone(out, &c, false);
     mba_canvas_free(&c);
@@ -235,7 +236,7 @@ mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure)
         any = true;
     }
     return any ? mba_buf_status(out, figure)
-               : mba_fail(MBA_E_ARG, "no data for '%s' in these stores\nfix: it needs %s", figure, f->needs);
+               : mba_fail(MBA_E_ARG, "these stores have no data for '%s'\nfix: it needs %s", figure, f->needs);
 }
 
 /* ---- files ---- */

@@ -44,13 +44,15 @@ void                mba_stores_show(mba_stores *r, int shown); /* how many get s
 MBA_MUST mba_status mba_report_page(mba_buf *out, const mba_stores *r);
 MBA_MUST mba_status mba_report_write(const mba_stores *r, const char *path); /* atomic */
 
-/* One figure as a standalone SVG in light colours; figures of one run show the first store. view: the name of its
+/* One figure as SVG in light colours, for papers. A figure of one run shows the first store. view: its name in the
  * switch; NULL: the first. */
 MBA_MUST mba_status mba_report_svg(mba_buf *out, const mba_stores *r, const char *figure, const char *view);
-/* The numbers of a figure as CSV; figures of one run list all runs, with a first column `run`. */
+/* The numbers of a figure as CSV. A figure of one run has the rows of all runs, with a first column `run`. */
 MBA_MUST mba_status mba_report_csv(mba_buf *out, const mba_stores *r, const char *figure);
-const char         *mba_report_figure_name(int i);  /* NULL past the last */
-const char         *mba_report_figure_title(int i); /* "Fig. 1 · operator breakdown" */
+const char         *mba_report_figure_name(int i); /* NULL after the last */
+/* The present name of a figure that is given by a former one; other names stay as they are. */
+const char *mba_report_figure_now(const char *name);
+const char *mba_report_figure_title(int i); /* "Fig. 1 · operator breakdown" */
 
 /* {"runs": [{"name", "store", "device", "step_ms", .., "claims": [..]}]} */
 MBA_MUST mba_status mba_report_summary(mba_buf *out, const mba_stores *r);

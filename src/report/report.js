@@ -158,14 +158,14 @@ const facts = k => [
   ["shared / block", known(k.smem) && `${fmt(k.smem / 1024)} KiB`],
   ["local / thread", known(k.local) && `${k.local} B`],
   ["occupancy", known(k.occ_max) && `${fmt(k.occ)} % of ${fmt(k.occ_max)} % possible, by ${k.limiter}`],
-  ["least bytes, DRAM", `${MB(k.least_b)}, ${MB(k.dram)}${k.dram < k.least_b ? " (L2 held the rest)" : ""}`],
+  ["compulsory, DRAM bytes", `${MB(k.least_b)}, ${MB(k.dram)}${k.dram < k.least_b ? " (L2 served the rest)" : ""}`],
   ["L2, L1 traffic", known(k.l2) && `${MB(k.l2)}, ${MB(k.l1)}`],
   ["hits L1, L2", (known(k.l1_hit) || known(k.l2_hit)) && `${fmt(k.l1_hit)} %, ${fmt(k.l2_hit)} %`],
   ["least GFLOP", `tensor ${G(k.least_tf)}, vector ${G(k.least_vf)}, special ${G(k.least_sf)}`],
   ["executed GFLOP", (known(k.tf) || known(k.lf)) &&
-    `tensor ${G(k.tf)}, vector ${G(k.lf)} (2 an instruction, as the least; an add as 1: ${G(k.vf)}), special ${G(k.sf)}`],
+    `tensor ${G(k.tf)}, vector ${G(k.lf)} (2 per instruction, like the least; with adds as 1: ${G(k.vf)}), special ${G(k.sf)}`],
   ["counter run", known(k.us_c) && `${fmt(k.us_c)} µs at ${fmt(k.ghz)} GHz`],
-  ["life of a block", lifetime(k), 1],
+  ["block lifetime", lifetime(k), 1],
   ["plan against measured", planned(k), 1],
   ["simulated, ms a step", simulated(k), 1],
   ["shape", k.shape, 1],
@@ -177,16 +177,16 @@ function card(k) {
     .filter(f => known(f[1])).map(([n, v, c]) => [n, Math.min(100, 100 * v / k.us), fmt(v) + " µs", c]);
   const units = UNITS.map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c]).filter(u => known(u[1]));
   const stall = k.stalls.reduce((s, x) => s + x[1], 0);
-  const none = what => `<p class="small">No data yet: ${what}.</p>`;
+  const none = what => `<p class="small">Not measured; use ${what}.</p>`;
   const waits = k.stalls.map(([n, v]) => [esc(n.replaceAll("_", " ")), 100 * v / stall, fmt(v), "ssm"]);
-  const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs by ${esc(k.bound)}: ` +
+  const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs, bound by ${esc(k.bound)}: ` +
     `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}${k.above ? ": " + esc(k.above) : ""}. ` : "";
   const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : "";
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
     <p class="small">${share}${busiest}</p></div>
-    <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --sets pipes")}</div>
-    <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --sets stalls")}</div>
+    <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
+    <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>
     <div><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div></div>`;
 }
 
@@ -380,7 +380,7 @@ if (wi && W) {
     return e;
   };
   const pick = make("select", {id: "wi-model"}, ...W.models.map((m, i) => new Option(`${m.name}, ${m.batch}`, i)));
-  const part = make("select", {id: "wi-part"}, new Option("the whole step", 0), new Option("its SSM operators alone", 1));
+  const part = make("select", {id: "wi-part"}, new Option("the whole step", 0), new Option("its SSM operators only", 1));
   const axis = make("select", {id: "wi-axis"}, ...W.sliders.map((s, i) => new Option(s.name, i)));
   const slider = W.sliders.map(s => {
     const base = s.values.indexOf(1), out = make("output", {}), max = s.values.length - 1;
@@ -396,7 +396,7 @@ if (wi && W) {
     const d = 10 ** Math.floor(Math.log10(v));
     return d * [1, 2, 5, 10].find(x => v <= x * d * 1.000001);
   };
-  // of a grid point: the time and what binds it, of the part that was chosen
+  // of a grid point: the time and what limits it, of the part that was chosen
   const at = (model, index) => {
     const n = W.bounds.length + 1, point = model.grid[index.reduce((n, v, k) => n * slider[k].values.length + v, 0)];
     return point.slice(part.value * n, (+part.value + 1) * n);
@@ -410,18 +410,18 @@ if (wi && W) {
     const off = whole()
       ? `measured steps took ${fmt(W.band[0])} to ${fmt(W.band[1])} × as long as simulated ones, that is ` +
         `${fmt(p[0] * W.band[0])} to ${fmt(p[0] * W.band[1])} ms`
-      : `single operators are off by ${fmt(W.held)} % in the mean`;
+      : `the mean error of single operators is ${fmt(W.held)} %`;
     text.textContent = `SIMULATED: ${fmt(p[0])} ms ${whole() ? "a step" : "of SSM operators a step"}, ${change}; ${off}` +
       (measured(m) ? `. ${whole() ? "This model" : "They"} unchanged: measured ${fmt(measured(m))} ms.` : ".") +
-      ` ${upper(W.bounds[main][0])} binds ${fmt(p[main + 1] / 10)} % of ${whole() ? "the step" : "their time"}.`;
+      ` ${upper(W.bounds[main][0])} limits ${fmt(p[main + 1] / 10)} % of ${whole() ? "the step" : "their time"}.`;
     bound.innerHTML = W.bounds.map(([n, c], i) => [n, c, p[i + 1] / 10]).filter(x => x[2] >= .1)
       .map(([n, c, x]) => `<s>${n}</s><i class="c-${c}" style="--p:${x}"></i><b>${fmt(x)} %</b>`).join("");
   };
   const sayKnee = (name, v, line) => {
     const end = v.findIndex((_, i) => line[i] <= 1.02 * line.at(-1));
-    knee.textContent = end < 1 ? `The ${name} does not bind between × ${v[0]} and × ${v.at(-1)}.`
-      : end < v.length - 1 ? `Past × ${v[end]} of the ${name} less than 2 % more is won.`
-      : `The ${name} still pays at × ${v.at(-1)}.`;
+    knee.textContent = end < 1 ? `The ${name} is no limit between × ${v[0]} and × ${v.at(-1)}.`
+      : end < v.length - 1 ? `Beyond × ${v[end]} of the ${name}, the gain is below 2 %.`
+      : `The ${name} still helps at × ${v.at(-1)}.`;
   };
   const chart = (name, v, line, now, m, b) => {
     const w = innerWidth < 900 ? 340 : 560, h = 200, most = Math.max(...line, b[0], measured(m) ?? 0);

@@ -108,7 +108,7 @@ static void common_cells(mba_grid *g, const mba_training_run *run, const mba_tra
 
 /* ---- loss ---- */
 
-static const char *const loss_views[] = { "by step", "by data seen", "by time", "second half", NULL };
+static const char *const loss_views[] = { "by step", "by units trained on", "by time", "second half", NULL };
 
 double mba_training_loss(const mba_training_run *run, bool valid)
 {
@@ -152,7 +152,7 @@ static void loss_heading(mba_buf *b, const mba_trainings *r)
     bool      valid;
     const int best = mba_trainings_best(r, &valid);
     if (best < 0) {
-        mba_buf_put(b, "No step has a loss that is a number");
+        mba_buf_put(b, "No step has a finite loss");
     } else if (r->n > 1) {
         best_words(b, r, best, valid);
     } else {
@@ -393,7 +393,7 @@ static void skipped_columns(mba_grid_column *to, const mba_trainings *r)
                                       { "steps", "steps" },
                                       { "skipped", "skipped" },
                                       { "percent", "%" },
-                                      { "no_number", "of them without a number" },
+                                      { "no_number", "loss or norm not finite" },
                                       { "first", "first at step" },
                                       { "last", "last at step" },
                                       { 0 } },
@@ -457,12 +457,11 @@ static const mba_training_figure fig_loss = {
     .nav = "Loss",
     .eyebrow = "Loss · training and validation",
     .views = loss_views,
-    .sub = "Faint: every step that was taken. Strong: smoothed. Marks on a dashed line: validation.",
+    .sub = "Faint: every step. Strong: smoothed. Marks on a dashed line: validation.",
     .reading = "Lower is better. The strong line is an exponential moving average over 2 % of the run, corrected for "
                "its start, as "
-               "TensorBoard draws it. The axis holds 99 % of the single steps; what lies beyond is drawn at its edge. "
-               "Point at the "
-               "drawing, or walk it by arrow keys, for the values there.",
+               "TensorBoard draws it. The axis covers 99 % of the single steps; steps beyond it are drawn at "
+               "its edge. Point at the drawing, or use the arrow keys, to read values.",
     .has = always,
     .heading = loss_heading,
     .columns = loss_columns,
@@ -473,7 +472,7 @@ static const mba_training_figure fig_scores = {
     .name = "scores",
     .nav = "Scores",
     .eyebrow = "Scores · of validations",
-    .sub = "What validations judge besides the loss.",
+    .sub = "Scores of validations besides the loss.",
     .reading = "Each mark is one validation.",
     .needs = "a run with validations whose task has scores",
     .has = has_scores,
@@ -487,10 +486,9 @@ static const mba_training_figure fig_norm = {
     .name = "norm",
     .nav = "Gradient norm",
     .eyebrow = "Gradient norm · before clipping",
-    .sub = "The norm of all gradients together, before it is clipped. Faint: every step. Strong: smoothed.",
-    .reading = "A norm that grows for many steps comes before a run that diverges: a lower rate or a longer warm-up "
-               "helps. Single "
-               "peaks are what clipping and the guard are for.",
+    .sub = "The global gradient norm, before clipping. Faint: every step. Strong: smoothed.",
+    .reading = "A norm that grows over many steps announces divergence: use a lower rate or a longer warm-up. "
+               "Clipping and the guard handle single peaks.",
     .needs = "grad_norm in the log",
     .has = has_norm,
     .heading = norm_heading,
@@ -502,7 +500,7 @@ static const mba_training_figure fig_rate = {
     .name = "lr",
     .nav = "Learning rate",
     .eyebrow = "Learning rate",
-    .sub = "The rate that each step was taken with.",
+    .sub = "The learning rate of each step.",
     .reading = "Warm-up, then the schedule of the run.",
     .needs = "lr in the log",
     .has = has_rate,
@@ -517,9 +515,8 @@ static const mba_training_figure fig_speed = {
     .eyebrow = "Speed · data a second",
     .views = speed_views,
     .sub = "Tokens, images or graphs a second, step by step, without validations and checkpoints. Strong: smoothed.",
-    .reading = "The first steps prepare kernels and are slower. A line that sinks in the middle of a run points at the "
-               "data, at "
-               "another job on the machine, or at a GPU that lowers its clock.",
+    .reading = "The first steps prepare kernels and are slower. A line that falls in the middle of a run points "
+               "to the data, to another job on the machine, or to a GPU that lowers its clock.",
     .needs = "a rate in the log",
     .has = has_speed,
     .heading = speed_heading,
@@ -530,11 +527,10 @@ static const mba_training_figure fig_speed = {
 static const mba_training_figure fig_skipped = {
     .name = "skipped",
     .nav = "Skipped steps",
-    .eyebrow = "Skipped steps · kept back by the guard",
-    .sub = "Steps whose update was not taken: loss or norm was no number, or far above its median.",
-    .reading = "A few of many thousand do no harm. Many in a row mean that the rate is too high or the data is "
-               "damaged; eight in a row "
-               "end a run.",
+    .eyebrow = "Skipped steps · by the guard",
+    .sub = "Steps without an update: loss or norm was not finite, or far above its median.",
+    .reading = "A few in many thousand do no harm. Many in a row mean that the learning rate is too high or the "
+               "data is damaged; eight in a row end a run.",
     .has = always,
     .heading = skipped_heading,
     .columns = skipped_columns,

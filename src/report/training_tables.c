@@ -164,7 +164,7 @@ static void runs_heading(mba_buf *b, const mba_trainings *r)
             different += !before && !is_told(name) && differs(r, name);
         }
     if (r->n == 1) mba_buf_put(b, "The run in numbers");
-    else if (!different) mba_buf_add(b, "%d runs side by side; no option that is known differs", r->n);
+    else if (!different) mba_buf_add(b, "%d runs side by side; no known option differs", r->n);
     else
         mba_buf_add(b, "%d runs side by side; %d option%s differ%s", r->n, different, different == 1 ? "" : "s",
                     different == 1 ? "s" : "");
@@ -179,7 +179,7 @@ static bool has_facts(const mba_trainings *r)
 
 static void options_heading(mba_buf *b, const mba_trainings *r)
 {
-    mba_buf_put(b, r->n == 1 ? "With what it was trained" : "With what they were trained");
+    mba_buf_put(b, r->n == 1 ? "Options of the run" : "Options of the runs");
 }
 
 static void options_numbers(mba_grid *g, const mba_trainings *r, int64_t most)
@@ -196,9 +196,8 @@ const mba_training_figure mba_training_fig_runs = {
     .eyebrow = "Runs · results side by side",
     .runs_in_columns = true,
     .sub = "Results, then model, data, and the options in which the runs differ.",
-    .reading = "The training loss at the end is the mean of the last steps that were taken: 5 % of the run, at most "
-               "100. Speed is the "
-               "median of all steps. Time is the sum of all sessions of a run that was resumed.",
+    .reading = "The training loss at the end is the mean of the last 5 % of the steps, at most 100. Speed is "
+               "the median of all steps. Time is the sum over all sessions of a resumed run.",
     .has = always,
     .heading = runs_heading,
     .columns = runs_columns,
@@ -208,10 +207,10 @@ const mba_training_figure mba_training_fig_runs = {
 const mba_training_figure mba_training_fig_samples = {
     .name = "samples",
     .nav = "Samples",
-    .eyebrow = "Samples · written on the way",
-    .sub = "Text that the model of that step continues.",
-    .reading = "The same beginning and the same random numbers at every step, so that only the model differs.",
-    .needs = "text that was written on the way: mambascope train --sample \"In the beginning\" --save-every 500",
+    .eyebrow = "Samples · text at each checkpoint",
+    .sub = "A text, continued by the model of that step.",
+    .reading = "Prompt and random numbers are the same at every step, so that only the model differs.",
+    .needs = "samples: mambascope train --sample \"In the beginning\" --save-every 500",
     .has = has_samples,
     .fits = is_text,
     .heading = samples_heading,
@@ -222,10 +221,10 @@ const mba_training_figure mba_training_fig_samples = {
 const mba_training_figure mba_training_fig_options = {
     .name = "options",
     .nav = "Options",
-    .eyebrow = "Options · everything the folder says",
+    .eyebrow = "Options · all of them",
     .runs_in_columns = true,
-    .sub = "What the folders of the runs say of model, data, optimizer and order.",
-    .reading = "Where a run was resumed with other values, the notes above say from which step on.",
+    .sub = "Model, data, optimizer and order, from the folders of the runs.",
+    .reading = "If a run was resumed with other values, the notes above say at which step.",
     .needs = "a checkpoint in the run's folder",
     .has = has_facts,
     .heading = options_heading,

@@ -133,8 +133,8 @@ static void say_ratio(mba_buf *b, const mba_analysis *a)
     const double ratio = ratio_of(a), hardware = mba_hardware_ratio(a);
     if (isnan(ratio) || isnan(hardware)) return;
     mba_buf_add(b,
-                " Mixed ones do %s tensor FLOPs to a vector FLOP by issue slots, the hardware %s: %s work lasts "
-                "longer.",
+                " Mixed ones do %s tensor FLOPs per vector FLOP by issue slots, the hardware %s: %s work "
+                "takes longer.",
                 mba_num(ratio).s, mba_num(hardware).s, ratio < hardware ? "vector" : "tensor");
 }
 
@@ -145,7 +145,7 @@ static void say(mba_buf *b, const mba_analysis *a, const waits *w, const mba_bou
     mba_buf_put(b, "<p>");
     if (w->n) say_waits(b, w);
     if (!isnan(bound->percent_of_floor))
-        mba_buf_add(b, "They meet %s %% of their floor, which is %s for %s %% of their time.",
+        mba_buf_add(b, "They reach %s %% of their floor, and %s bounds them for %s %% of their time.",
                     mba_num(bound->percent_of_floor).s, mba_floor_words((mba_floor)floor),
                     mba_num(100 * bound->share[floor]).s);
     if (unit.unit) {
@@ -161,7 +161,7 @@ static void picture(mba_canvas *c, const waits *w)
 {
     mba_bar_part p[REASONS];
     for (int i = 0; i < w->n; i++) p[i] = (mba_bar_part){ w->part[i], mba_stall_paint(w->name[i]) };
-    mba_spark_strip(c, p, w->n, "what warps wait for, the longest first, in the colours of Fig. 8");
+    mba_spark_strip(c, p, w->n, "stall reasons, largest first, in the colours of Fig. 8");
 }
 
 void mba_card_why(mba_canvas *c, const mba_analysis *a)
@@ -172,15 +172,15 @@ void mba_card_why(mba_canvas *c, const mba_analysis *a)
     const bool       floors = !isnan(bound.percent_of_floor);
     char             unit[128];
     mba_card_head(b, "Why?", w.n || floors ? "new" : "open", "SSM kernels");
-    if (w.n) snprintf(unit, sizeof unit, "%% of waiting: %s", mba_stall_words(w.name[0]));
+    if (w.n) snprintf(unit, sizeof unit, "%% of stalls: %s", mba_stall_words(w.name[0]));
     else if (floors)
-        snprintf(unit, sizeof unit, "%% of SSM time: the floor is %s", mba_floor_words((mba_floor)top_floor(&bound)));
+        snprintf(unit, sizeof unit, "%% of SSM time: bound by %s", mba_floor_words((mba_floor)top_floor(&bound)));
     else snprintf(unit, sizeof unit, "not known");
     mba_card_big(b, w.n ? 100 * w.part[0] : floors ? 100 * bound.share[top_floor(&bound)] : NAN, unit);
     if (w.n || floors) say(b, a, &w, &bound);
     else
         mba_buf_put(b, "<p>Not measured here: it needs SSM kernels with least work or counters (mambascope profile "
-                       "--sets stalls,pipes).</p>");
+                       "--metric-sets stalls,pipes).</p>");
     if (w.n) picture(c, &w);
-    mba_card_end(b, w.n ? "fig8" : "floors", w.n ? "Stalls" : "Floors");
+    mba_card_end(b, w.n ? "fig8" : "roofline_time", w.n ? "Stalls" : "Floors");
 }

@@ -15,6 +15,24 @@ const char *mba_breakdown_kind_name(int kind)
     return kind < MBA_KINDS ? mba_kind_name((mba_kind)kind) : "other";
 }
 
+const char *mba_mode_words(const char *mode)
+{
+    static const struct {
+        const char *mode, *words;
+    } known[] = { { "plain", "without profiler" },
+                  { "queued", "back to back" },
+                  { "attached", "library attached" },
+                  { "graph", "graph-traced" },
+                  { "record", "graph-traced, on the GPU" },
+                  { "timeline", "kernel-traced" },
+                  { "settled", "cold L2" },
+                  { "blocks", "block lifetimes" },
+                  { "deep", "source" } };
+    for (size_t i = 0; mode && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(mode, known[i].mode)) return known[i].words;
+    return mode;
+}
+
 static int kind_of(const char *name)
 {
     for (int k = 0; name && k < MBA_KINDS; k++)
@@ -122,7 +140,7 @@ static void read_spread(mba_analysis *a, double *v, const mba_row_step *row, int
 {
     static const struct {
         const char *mode, *how;
-    } modes[] = { { "plain", "that nobody watched" },
+    } modes[] = { { "plain", "without profiler" },
                   { "attached", "with our library attached" },
                   { "timeline", "of the timeline" } };
     a->spread = (mba_step_spread){ NAN, NAN, NAN, 0, "" };

@@ -146,6 +146,7 @@ const char *mba_breakdown_kind_name(int kind);           /* "gemm", .., "other" 
 double      mba_kind_s(const mba_analysis *a, int kind); /* of a step, all phases */
 const char *mba_phase_name(int phase);                   /* "forward", .., "-" */
 const char *mba_floor_name(mba_floor f);                 /* "memory", "tensor", "vector", "special" */
+const char *mba_mode_words(const char *mode);            /* a mode of the tables step and collection, for readers */
 const char *mba_env_find(const mba_analysis *a, const char *key);            /* text of the sheet; NULL */
 double      mba_env_value(const mba_analysis *a, const char *key);           /* number of the sheet; NaN */
 const char *mba_env_unit(const mba_analysis *a, const char *key);            /* its unit; "" */

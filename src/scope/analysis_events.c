@@ -65,8 +65,8 @@ static mba_status sound(const mba_analysis *a, const mba_row_event *e)
         && e->start_ns < INT64_MAX / 4 && step_of(e) < MBA_STEPS_MAX)
         return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound store\nwhy: an event has no time, a time below 0, or a step above %d\n"
-                    "fix: make it again with `mambascope profile`",
+                    "'%s' is not a valid store\nwhy: an event has no time, a time below 0, or a step above %d\n"
+                    "fix: record it again with `mambascope profile`",
                     mba_store_path(a->store), MBA_STEPS_MAX - 1);
 }
 

@@ -23,8 +23,8 @@ static mba_status note_gpu_only(const mba_collecting *c)
         MBA_TRY(mba_note_missing(c->store, "blocks", "--blocks: a CPU runs no thread blocks",
                                  "mambascope profile --device cuda --blocks"));
     if (o->deep)
-        MBA_TRY(mba_note_missing(c->store, "deep", "--deep: instructions are counted in kernels of a GPU",
-                                 "mambascope profile --device cuda --deep KERNEL"));
+        MBA_TRY(mba_note_missing(c->store, "deep", "--source: only GPU kernels have instruction counts",
+                                 "mambascope profile --device cuda --source KERNEL"));
     return MBA_OK;
 }
 

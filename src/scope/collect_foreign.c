@@ -35,7 +35,7 @@ static mba_status find_library(char *out, const char *command)
         if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM
             && !access(out, R_OK))
             return MBA_OK;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot watch '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why,
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot profile '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why,
                     fix);
 }
 
@@ -131,7 +131,7 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
     if (o->workload) MBA_TRY(mba_env_put_text(s, "run.workload", "given", "%s", o->workload));
     if (o->units > 0) MBA_TRY(mba_env_put_number(s, "run.units", "given", o->units, "tokens"));
     if (mba_device_cuda(&d, 0) != MBA_OK)
-        return mba_note_missing(s, "gpu", "the GPU could not be asked after the run: no sheet, no ceilings",
+        return mba_note_missing(s, "gpu", "the GPU could not be queried after the run: no environment, no ceilings",
                                 "mambascope doctor");
     *machine = d->machine;
     MBA_TRY(mba_describe_device(s, d));
@@ -148,9 +148,9 @@ static mba_status nothing_seen(const mba_child_end *c, const mba_foreign_summary
     char words[96];
     mba_child_words(words, sizeof words, c);
     return mba_fail(MBA_E_DEVICE,
-                    "nothing was seen on the GPU\nwhy: %s; the program %s after %.2f s%s%s\n"
-                    "fix: a shorter --skip-seconds, or another --range",
-                    *sum->note ? sum->note : "no kernel ran in what was watched", words, c->seconds,
+                    "nothing was recorded on the GPU\nwhy: %s; the program %s after %.2f "
+                    "s%s%s\nfix: use a shorter --skip-seconds, or another --range",
+                    *sum->note ? sum->note : "no kernel ran in the recorded part", words, c->seconds,
                     *sum->memory ? "; " : "", sum->memory);
 }
 
@@ -163,10 +163,10 @@ static mba_status keep(mba_store *store, const mba_foreign_options *o, const cha
     mba_child_words(words, sizeof words, c);
     if (access(trace, F_OK))
         return mba_fail(MBA_E_DEVICE,
-                        "the program left no trace\nwhy: it %s after %.2f s and has not started CUDA\nfix: %s", words,
+                        "the program left no trace\nwhy: it %s after %.2f s and did not start CUDA\nfix: %s", words,
                         c->seconds,
-                        c->code ? "let it run by itself first"
-                                : "does it use a GPU? `mambascope doctor` looks at the driver");
+                        c->code ? "run it by itself first"
+                                : "check that it uses a GPU; `mambascope doctor` checks the driver");
     MBA_TRY(describe(store, o, &machine));
     MBA_TRY(mba_foreign_store(store, trace, rules, machine, c, &sum));
     MBA_TRY(put_end(store, c, e));

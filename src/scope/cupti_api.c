@@ -68,15 +68,16 @@ mba_status mba_cupti_context(CUcontext *out)
     *out = NULL;
     MBA_TRY(open_driver());
     if (api.driver.cuCtxGetCurrent(out) != CUDA_SUCCESS || !*out)
-        return mba_fail(MBA_E_DEVICE,
-                        "no CUDA context to profile\nwhy: nothing has run on the GPU yet\nfix: a bug of ours");
+        return mba_fail(MBA_E_DEVICE, "there is no CUDA context to profile\nwhy: nothing has run on the GPU yet\nfix: "
+                                      "this is a bug of mambascope");
     return MBA_OK;
 }
 
 mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call)
 {
-    const char *text = NULL, *fix = "`mambascope doctor` says what is missing; without counters leave --sets out";
-    char        room[160];
+    const char *text = NULL,
+               *fix = "`mambascope doctor` shows what is missing; without counters leave --metric-sets out";
+    char room[200];
     c->cuptiGetResultString(r, &text);
     if (r == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)
         fix = "as root: echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > "
@@ -90,8 +91,8 @@ mba_status mba_cupti_failed(const mba_cupti *c, CUptiResult r, const char *call)
         int64_t left, all;
         mba_cupti_memory(&left, &all);
         snprintf(room, sizeof room,
-                 "%s of the GPU's %s are free and counters take some: a smaller batch, fewer sets at a time (--sets), "
-                 "or none",
+                 "%s of the GPU's %s are free and counters need some: use a smaller batch, "
+                 "fewer sets at a time (--metric-sets), or none",
                  left < 0 ? "few" : mba_size_of((double)left).text, all < 0 ? "memory" : mba_size_of((double)all).text);
         fix = room;
     }

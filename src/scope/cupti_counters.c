@@ -111,8 +111,9 @@ static mba_status unknown_metric(const char *chip, const uint8_t *available, con
                             "this GPU has no counter '%s'\nwhy: CUPTI does not know the name\nfix: leave its set out",
                             metric[i]);
     }
-    return mba_fail(MBA_E_UNSUPPORTED,
-                    "CUPTI refuses these %d metrics together\nwhy: each by itself is fine\nfix: fewer in a set", n);
+    return mba_fail(
+        MBA_E_UNSUPPORTED,
+        "CUPTI refuses these %d metrics together\nwhy: each one alone is accepted\nfix: put fewer into a set", n);
 }
 
 static mba_status host_configure(host *h, const char *chip, const uint8_t *available, const char *const *metric, int n)
@@ -162,10 +163,10 @@ static mba_status take_image(mba_counters *s, int64_t ranges)
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerGetCounterDataSize(&size));
     s->bytes = size.counterDataSize;
     if (s->bytes > IMAGE_BYTES_MAX || !(s->data = calloc(1, s->bytes + 16)))
-        return mba_fail(
-            MBA_E_NOMEM,
-            "the counters of %lld kernels would take %.1f GB\nfix: fewer sets at a time, or a model with fewer layers",
-            (long long)ranges, (double)s->bytes * 1e-9);
+        return mba_fail(MBA_E_NOMEM,
+                        "the counters of %lld kernels would need %.1f GB\nfix: collect fewer sets at a time, or use a "
+                        "model with fewer layers",
+                        (long long)ranges, (double)s->bytes * 1e-9);
     CUPTI_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, init);
     init.pRangeProfilerObject = s->object;
     init.counterDataSize = s->bytes;
@@ -246,8 +247,9 @@ mba_status mba_counters_decode(mba_counters *s, int64_t *ranges)
     CUPTI_TRY(gpu.c, gpu.c->cuptiRangeProfilerDecodeData(&decode));
     if (decode.numOfRangeDropped)
         return mba_fail(MBA_E_DEVICE,
-                        "CUPTI dropped the counters of %zu kernels\nwhy: more were launched than in the run before\n"
-                        "fix: a bug of ours: a step must launch the same kernels every time",
+                        "CUPTI dropped the counters of %zu kernels\nwhy: more were launched than in the "
+                        "previous run\nfix: this is a bug of mambascope: a step must launch the same kernels "
+                        "every time",
                         decode.numOfRangeDropped);
     CUPTI_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
     info.pCounterDataImage = s->data;

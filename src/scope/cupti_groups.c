@@ -35,7 +35,8 @@ mba_status mba_counters_group(mba_counter_group *out, int *n, int most, const ch
             if (out[at].passes == 1) MBA_TRY(fits(&found, &out[at], chip, s->metric[i]));
         if (!found) {
             if (*n == most)
-                return mba_fail(MBA_E_UNSUPPORTED, "more than %d groups of counters\nfix: fewer sets", most);
+                return mba_fail(MBA_E_UNSUPPORTED, "there are more than %d groups of counters\nfix: collect fewer sets",
+                                most);
             at = (*n)++;
             out[at] = (mba_counter_group){ .passes = passes };
         }

@@ -121,7 +121,7 @@ mba_status mba_describe_model(mba_store *s, const mba_session *session)
     snprintf(text, sizeof text, "%zu", mba_program_bytes(session->program));
     MBA_TRY(parameter(s, "plan_bytes", text, "memory of a step, as planned"));
     MBA_TRY(parameter(s, "recompute", session->recomputes ? "on" : "off",
-                      "cheap outputs are made again in the backward pass"));
+                      "cheap outputs are recomputed in the backward pass"));
     for (const mba_field *f = mba_task_fields(m->task); f->name; f++) {
         field_text(text, sizeof text, f, mba_field_at(config[m->task], f));
         MBA_TRY(parameter(s, f->name, text, f->meaning));

@@ -56,11 +56,13 @@ static bool add(listing *l, bool second, mba_diff_what what, const char *name, c
     return true;
 }
 
+static const char WITHOUT_PROFILER[] = "step time, without profiler";
+
 static bool list_one(listing *l, bool second, const mba_analysis *a)
 {
     bool ok = true;
     if (!isnan(a->plain_s))
-        ok = add(l, second, MBA_DIFF_STEP, "step, not watched", "all", a->plain_s, a->plain_spread_s, 0);
+        ok = add(l, second, MBA_DIFF_STEP, WITHOUT_PROFILER, "all", a->plain_s, a->plain_spread_s, 0);
     if (a->steps > 0) ok = ok && add(l, second, MBA_DIFF_STEP, "kernels and copies", "all", a->busy_s, 0, 0);
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         for (int p = 0; p < MBA_PHASES; p++)
@@ -91,12 +93,12 @@ static int by_kind_then_time(const void *x, const void *y)
     return (longest(a) < longest(b)) - (longest(a) > longest(b));
 }
 
-/* Of the step rows, the plain step is judged; if a store has none (an external program), the kernels and copies. */
+/* Judges the step without profiler. If a store has none (an external program), judges its kernels and copies. */
 static void judge(mba_diff_row *r, double gate, double step_s, bool plain)
 {
     const double grown = r->b_s - r->a_s;
     const bool   judged = r->what == MBA_DIFF_OPERATOR
-                        || (r->what == MBA_DIFF_STEP && !strstr(r->name, "watched") == !plain);
+                        || (r->what == MBA_DIFF_STEP && !strcmp(r->name, WITHOUT_PROFILER) == plain);
     r->slower = judged && r->b_s >= LEAST_SHARE * step_s && grown > gate * r->a_s && grown > r->a_spread_s
                 && grown > r->b_spread_s;
 }

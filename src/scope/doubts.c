@@ -48,7 +48,7 @@ static bool doubt_clocks(mba_doubt *out, const mba_analysis *a)
     else if (!isnan(c.mean)) snprintf(ran, sizeof ran, "at %.0f%s MHz", c.mean, of);
     else snprintf(ran, sizeof ran, "below its highest clock");
     snprintf(out->text, sizeof out->text,
-             "clocks were held back: the GPU ran %s%s%s%s; at other clocks the same kernels take other times", ran,
+             "clocks were throttled: the GPU ran %s%s%s%s; at other clocks the same kernels take other times", ran,
              *c.reasons ? " (" : "", c.reasons, *c.reasons ? ")" : "");
     return true;
 }
@@ -73,9 +73,9 @@ static bool doubt_loop(mba_doubt *out, const mba_analysis *a)
 {
     if (a->whole_program)
         snprintf(out->text, sizeof out->text,
-                 "whole program: no loop was found in it, so what is called a step here is all that was watched");
+                 "whole program: no loop was found in it, so a step here is the whole recorded part");
     else if (a->steps_found)
-        snprintf(out->text, sizeof out->text, "steps were found, not marked: the same %.0f launches, %.0f times",
+        snprintf(out->text, sizeof out->text, "steps were detected, not marked: the same %.0f launches, %.0f times",
                  mba_env_value(a, "loop.launches"), mba_env_value(a, "loop.steps"));
     return a->whole_program || a->steps_found;
 }
@@ -128,27 +128,28 @@ mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
     const bool cpu = isnan(a->best.tensor);
     switch (why) {
     case MBA_ABOVE_CACHED:
-        snprintf(d.text, sizeof d.text, "L2 held part of the operands, and the floor counts all of them from DRAM");
+        snprintf(d.text, sizeof d.text,
+                 "L2 held part of the operands, but the floor counts all of them as DRAM traffic");
         break;
     case MBA_ABOVE_COPY:
         snprintf(d.text, sizeof d.text,
-                 "the floor's rate is that of a large copy%s; another mix of reads and writes exceeds it", ceiling);
+                 "the floor uses the rate of a large copy%s; another mix of reads and writes exceeds it", ceiling);
         break;
     case MBA_ABOVE_PRODUCT:
         snprintf(d.text, sizeof d.text,
-                 "the floor's rate is that of a product of 8192^3 at the clock the power limit left it%s; "
-                 "short products run at higher clocks",
+                 "the floor uses the rate of an 8192^3 matrix product, whose clock the "
+                 "power limit lowers%s; short products run at higher clocks",
                  ceiling);
         break;
     case MBA_ABOVE_LANES:
-        snprintf(d.text, sizeof d.text, "the floor's rate is that of a measured loop%s",
-                 cpu ? "; roots and quotients count as exponentials and take less than one"
+        snprintf(d.text, sizeof d.text, "the floor uses the rate of a measured loop%s",
+                 cpu ? "; roots and quotients count as exponentials but take less time"
                      : ", and this kernel ran at a higher clock");
         break;
     case MBA_ABOVE_UNCOUNTED:
         snprintf(d.text, sizeof d.text,
-                 "%s held part of the operands, or they came faster than by the copy that set the floor's rate%s: "
-                 "bytes of memory were not counted",
+                 "%s held part of the operands, or they came faster than in the copy "
+                 "that sets the ceiling%s: memory traffic was not counted",
                  cpu ? "a cache" : "L2", ceiling);
         break;
     default: break;

@@ -214,7 +214,7 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
         return mba_fail(MBA_E_ARG, "'%s' cannot be its own copy\nfix: name another file", path);
     char fresh[4096]; // renamed when complete, so no reader sees a partial store
     if (snprintf(fresh, sizeof fresh, "%s.unfinished", path) >= (int)sizeof fresh)
-        return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: --store FILE.db");
+        return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: choose a shorter --store");
     MBA_TRY(mba_store_may_replace(path));
     MBA_TRY(mba_store_create(&c.to, fresh));
     mba_status       st = copy_all(&c, from);
@@ -223,7 +223,8 @@ mba_status mba_export_store(mba_store *from, const char *path, int64_t steps)
     free(c.first_launch);
     if (st == MBA_OK) st = closed;
     if (st == MBA_OK && rename(fresh, path))
-        st = mba_fail(MBA_E_IO, "cannot name '%s'\nwhy: %s\nfix: another --store", path, strerror(errno));
+        st = mba_fail(MBA_E_IO, "cannot rename the store to '%s'\nwhy: %s\nfix: choose another --store", path,
+                      strerror(errno));
     if (st == MBA_OK) return mba_name_sync(path);
     unlink(fresh);
     return st;

@@ -246,10 +246,10 @@ static mba_status read_file(storing *x, const char *path, mba_trace_reader *r)
 {
     FILE *f = fopen(path, "r");
     if (!f)
-        return mba_fail(
-            MBA_E_IO,
-            "the process left no trace\nwhy: %s: %s\nfix: does it use CUDA? `mambascope doctor` looks at the driver",
-            path, strerror(errno));
+        return mba_fail(MBA_E_IO,
+                        "the process left no trace\nwhy: %s: %s\nfix: check that it uses CUDA; `mambascope doctor` "
+                        "checks the driver",
+                        path, strerror(errno));
     r->ctx = x;
     const mba_status st = mba_trace_read(r, path, f);
     fclose(f);
@@ -269,7 +269,7 @@ static mba_status put_summary(storing *x)
     x->sum->kernels = x->n;
     mba_assert(x->sum->classified_ns <= x->sum->busy_ns);
     if (!worst || x->sum->busy_ns <= 0) return MBA_OK;
-    snprintf(text, sizeof text, "%.2f %% of the kernels' time has a rule; the longest without one: %.200s",
+    snprintf(text, sizeof text, "%.2f %% of the kernel time has a rule; the longest kernel without one: %.200s",
              100 * x->sum->classified_ns / x->sum->busy_ns, x->names.names[worst->key.name]);
     return mba_note_missing(x->s, "rules", text, "add a line for it to a rules file and give it with --rules");
 }
@@ -284,8 +284,7 @@ static mba_status put_steps(storing *x)
     if (x->marked) return mba_env_put_text(x->s, "run.loop", "given", "range");
     MBA_TRY(mba_env_put_text(x->s, "run.loop", "found", "%s", l.n ? "found" : "whole program"));
     if (!l.n)
-        return mba_note_missing(x->s, "steps",
-                                "whole program: no loop was found, what is called a step is all that was watched",
+        return mba_note_missing(x->s, "steps", "whole program: no loop was found, so a step is the whole recorded part",
                                 "mark the steps of the program with an NVTX range and give --range NAME");
     for (int64_t i = 0; i < l.n; i++) {
         mba_row_step r = mba_no_step;
@@ -295,11 +294,12 @@ static mba_status put_steps(storing *x)
     MBA_TRY(mba_env_put_number(x->s, "loop.steps", "found", (double)l.found, ""));
     MBA_TRY(mba_env_put_number(x->s, "loop.launches", "found", (double)l.length, ""));
     snprintf(text, sizeof text,
-             "%lld steps were found, not marked: the same %lld launches%s, one after the other, with %.0f %% of the "
-             "kernels' time; what lies outside of them (start, other work, a step that was cut) is in no step%s",
+             "%lld steps were detected, not marked: the same %lld launches%s, in sequence, "
+             "with %.0f %% of the kernel time; launches outside of them (start, other work, an incomplete step) "
+             "belong to no step%s",
              (long long)l.found, (long long)l.length, l.by_name ? ", by name, of varying grids" : "", 100 * l.of_time,
-             l.n < l.found ? "; the first 4096 are told apart"
-             : l.beyond    ? "; later launches were not looked at"
+             l.n < l.found ? "; the first 4096 are distinguished"
+             : l.beyond    ? "; later launches were not searched"
                            : "");
     return mba_put_note(x->s, &(mba_row_note){
                                   .topic = "steps",
@@ -319,8 +319,8 @@ static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba
     const double seen_s = 1e-9 * (double)(x->end_ns - x->origin_ns);
     if (all->recorded) {
         snprintf(text, sizeof text,
-                 "interrupted: the process did not end by itself; its timeline was over and is whole, counters that "
-                 "were being read are missing");
+                 "interrupted: the process did not end by itself; its timeline is complete, "
+                 "the last counters are missing");
     } else if (!(missing_s >= 0)) {
         snprintf(text, sizeof text,
                  "interrupted: the process did not end by itself, the last part of its timeline is missing");
@@ -328,8 +328,8 @@ static mba_status put_missing(storing *x, const mba_trace_reader *all, const mba
         const double rate = seen_s > 0 ? (double)x->sum->events / seen_s : 0;
         MBA_TRY(mba_env_put_number(x->s, "run.missing", "measured", missing_s, "s"));
         snprintf(text, sizeof text,
-                 "interrupted: the process did not end by itself; %lld events of %.3f s are here, what it did in its "
-                 "last %.3f s is missing: at most about %.0f events",
+                 "interrupted: the process did not end by itself; %lld events of %.3f s are "
+                 "stored, its last %.3f s are missing: at most about %.0f events",
                  (long long)x->sum->events, seen_s, missing_s, rate * missing_s);
     }
     snprintf(x->sum->missing, sizeof x->sum->missing, "%s", text);
@@ -344,8 +344,7 @@ static mba_status put_memory(storing *x)
     if (m->total > 0)
         snprintf(had, sizeof had, "%s of %s were free", mba_size_of((double)m->free).text,
                  mba_size_of((double)m->total).text);
-    snprintf(text, sizeof text,
-             "the program asked the GPU for memory that it did not have, %lld time%s; the last time for %s, %s",
+    snprintf(text, sizeof text, "the GPU ran out of memory %lld time%s; the last request was for %s, %s",
              (long long)x->failed, x->failed == 1 ? "" : "s", mba_size_of((double)m->asked).text, had);
     snprintf(x->sum->memory, sizeof x->sum->memory, "%s", text);
     MBA_TRY(mba_env_put_number(x->s, "memory.asked", "read", (double)m->asked, "byte"));
@@ -354,8 +353,8 @@ static mba_status put_memory(storing *x)
         MBA_TRY(mba_env_put_number(x->s, "memory.total", "read", (double)m->total, "byte"));
     }
     return mba_note_missing(x->s, "memory", text,
-                            "a smaller batch or sequence in the program, or end what else holds memory of "
-                            "this GPU (nvidia-smi lists it)");
+                            "use a smaller batch or sequence in the program, or end other "
+                            "programs on this GPU (nvidia-smi lists them)");
 }
 
 static mba_status put_rest(storing *x, const mba_trace_reader *all, const mba_child_end *end)

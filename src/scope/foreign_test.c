@@ -412,10 +412,9 @@ static void what_is_missing_of_a_killed_process_is_counted(void **state)
     store_of(scratch("killed.trace"), &killed, &sum);
     assert_int_equal(sum.events, 20);
     assert_int_equal(sum.loop.n, 10);
-    has_note("trace",
-             "20 events of 0.010 s are here, what it did in its last 0.002 s is missing: at most about 4 events");
+    has_note("trace", "20 events of 0.010 s are stored, its last 0.002 s are missing: at most about 4 events");
     has_note("memory", "for 80.00 GB, 3.00 GB of 150.00 GB were free");
-    has_note("steps", "10 steps were found, not marked: the same 2 launches");
+    has_note("steps", "10 steps were detected, not marked: the same 2 launches");
     assert_ok(mba_store_open(&s, scratch("killed.db")));
     assert_ok(mba_analysis_create(&a, s));
     assert_int_equal(a->steps, 10);
@@ -429,13 +428,13 @@ static void what_is_missing_of_a_killed_process_is_counted(void **state)
     for (int i = 0; i < MBA_CLAIMS; i++) {
         const bool of_any = !strcmp(c[i].id, "F1") || !strcmp(c[i].id, "F3");
         assert_int_equal(c[i].verdict == MBA_NOT_APPLICABLE, !of_any);
-        if (!of_any) assert_string_equal(c[i].measured, "no SSM kernels were seen");
+        if (!of_any) assert_string_equal(c[i].measured, "the run has no SSM kernels");
     }
     mba_analysis_destroy(a);
     assert_ok(mba_store_close(s));
     write_killed(scratch("counted.trace"), 10, true);
     store_of(scratch("counted.trace"), &killed, &sum);
-    has_note("trace", "its timeline was over and is whole");
+    has_note("trace", "its timeline is complete");
 }
 
 static void a_program_without_a_loop_is_a_whole(void **state)

@@ -120,7 +120,7 @@ static mba_status choose_nodes(counting *x, bool *wanted, int64_t *kernel, int32
     }
     mba_wanted_nodes(wanted, kernel, node, l->n);
     MBA_TRY(mba_node_ranges_of(&x->range, &x->n, wanted, x->p->graph->nnodes));
-    if (!x->n) return mba_fail(MBA_E_DEVICE, "no launch of this step was seen\nfix: a bug of ours");
+    if (!x->n) return mba_fail(MBA_E_DEVICE, "no launch of this step was recorded\nfix: this is a bug of mambascope");
     x->whole = (mba_node_range){ x->range[0].first, x->range[x->n - 1].last };
     mba_assert(x->whole.first <= x->whole.last);
     return MBA_OK;
@@ -217,8 +217,9 @@ static mba_status read_group(counting *x, const mba_counter_group *group, int se
     x->st = MBA_OK;
     for (int pass = 0; !x->all; pass++) {
         if (pass > PASSES_MAX)
-            return mba_fail(MBA_E_DEVICE, "CUPTI wants more than %d passes\nwhy: it said %d\nfix: leave this set out",
-                            PASSES_MAX, mba_counters_passes(x->session));
+            return mba_fail(MBA_E_DEVICE,
+                            "CUPTI needs more than %d passes\nwhy: it asks for %d\nfix: leave this set out", PASSES_MAX,
+                            mba_counters_passes(x->session));
         MBA_TRY(run_step(x, &x->g->pass_s[set]));
     }
     const launches *l = NULL;
@@ -227,8 +228,8 @@ static mba_status read_group(counting *x, const mba_counter_group *group, int se
     if (!l)
         return mba_fail(
             MBA_E_DEVICE,
-            "CUPTI has counters of %lld kernels\nwhy: the driver was called for %lld, the timeline shows %lld\n"
-            "fix: a bug of ours; the timeline is not concerned",
+            "CUPTI has counters of %lld kernels\nwhy: the driver launched %lld, the timeline shows %lld\nfix: "
+            "this is a bug of mambascope; the timeline is not affected",
             (long long)x->ranges, (long long)launches_in(x, &x->seen[BY_CALLS]),
             (long long)launches_in(x, &x->seen[BY_TIMELINE]));
     return take_values(x, l, group, set);

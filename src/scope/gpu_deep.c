@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_deep.c -- `profile --deep KERNEL`, first half: execution counts of every instruction, for one launch.
+/* gpu_deep.c -- `profile --source KERNEL`, first half: execution counts of every instruction, for one launch.
  * gpu_samples.c has the second half, samples of the program counter. */
 #include <string.h>
 
@@ -85,7 +85,6 @@ mba_status mba_gpu_deep(mba_gpu_profile *g, mba_program *p, const mba_step *step
     if (x.node < 0)
         return mba_fail(
             MBA_E_ARG,
-            "no kernel or operator '%s' in this step\nfix: a name of the table `mambascope show FILE.db kernels`",
-            kernel);
+            "this step has no kernel or operator '%s'\nfix: use a name from `mambascope show FILE.db kernels`", kernel);
     return x.st;
 }

@@ -98,7 +98,7 @@ static mba_status keep(isolating *x, int64_t first, int64_t n)
             continue;
         }
         mba_gpu_isolated *more = realloc(x->g->settled, (size_t)(x->g->nsettled + 1) * sizeof *more);
-        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for settled bytes");
+        if (!more) return mba_fail(MBA_E_NOMEM, "no memory for cold-L2 bytes");
         x->g->settled = more;
         if (k + 1 == n || !i[1].sweep) continue; // of a library, without a flush: its writes are still in L2
         more[x->g->nsettled++] = (mba_gpu_isolated){ .node = i->node,
@@ -163,7 +163,7 @@ static mba_status isolate(isolating *x, const mba_step *step)
     mba_counters_close(x->session);
     MBA_TRY(st);
     if (x->skipped)
-        return mba_fail(MBA_E_DEVICE, "CUPTI has other kernels than the driver was called for in %lld nodes",
+        return mba_fail(MBA_E_DEVICE, "CUPTI and the driver disagree about the kernels of %lld nodes",
                         (long long)x->skipped);
     return MBA_OK;
 }

@@ -180,7 +180,7 @@ mba_status mba_gpu_collect(mba_gpu_profile **out, mba_program *p, const mba_step
 {
     *out = NULL;
     if (!p->device || strcmp(p->device->name, "cuda"))
-        return mba_fail(MBA_E_ARG, "the program is not on the GPU\nfix: --device cuda");
+        return mba_fail(MBA_E_ARG, "the program does not run on the GPU\nfix: add --device cuda");
     if (o->steps > MBA_GPU_STEPS_MAX) return mba_fail(MBA_E_ARG, "a timeline has at most %d steps", MBA_GPU_STEPS_MAX);
     job j = { .g = calloc(1, sizeof *j.g), .p = p, .step = *step, .o = o };
     if (!j.g) return mba_fail(MBA_E_NOMEM, "no memory for a profile");

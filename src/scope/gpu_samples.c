@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gpu_samples.c -- `profile --deep KERNEL`, second half: samples of where the warps of one launch wait, and why.
+/* gpu_samples.c -- `profile --source KERNEL`, second half: samples of where the warps of one launch wait, and why.
  *
  * PC sampling sees only code that was loaded after it was enabled. Therefore a second process of the same command takes
  * the samples (mba_collect_samples, selected by MAMBASCOPE_SAMPLES) and writes them to a text file beside the store:
@@ -68,7 +68,7 @@ static mba_status sample(mba_collecting *c, sampling *x)
     MBA_TRY(p->device->wait());
     MBA_TRY(mba_program_run(p, MBA_STEP, &c->step, &h));
     MBA_TRY(p->device->wait());
-    if (x->node < 0) return mba_fail(MBA_E_ARG, "no kernel or operator '%s' in this step", x->kernel);
+    if (x->node < 0) return mba_fail(MBA_E_ARG, "this step has no kernel or operator '%s'", x->kernel);
     return x->st;
 }
 
@@ -87,7 +87,7 @@ mba_status mba_collect_samples(mba_collecting *c, const char *path)
     if (!x.f) return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: %s", path, strerror(errno));
     if (!x.kernel) {
         fclose(x.f);
-        return mba_fail(MBA_E_ARG, "samples of what?\nfix: --deep KERNEL");
+        return mba_fail(MBA_E_ARG, "no kernel is given\nfix: add --source KERNEL");
     }
     if (sample(c, &x) != MBA_OK) write_failure(x.f, mba_message()); // the parent process reports it
     fflush(x.f);                                                    // closing CUPTI may crash this process
@@ -128,7 +128,7 @@ static mba_status run_again(char *text, char *store)
     if (WIFEXITED(status) && !WEXITSTATUS(status)) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED,
                     "the process that takes samples of instructions ended with %s %d\n"
-                    "fix: counters must be allowed (mambascope doctor), and the model must fit twice",
+                    "fix: counters must be permitted (mambascope doctor), and the model must fit in memory twice",
                     WIFEXITED(status) ? "code" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 

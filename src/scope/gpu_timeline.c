@@ -251,20 +251,21 @@ static void judge_overhead(mba_gpu_profile *g)
     const double apart_s = spread(g->plain_s, g->nplain);
     if (records > 1 && g->nrecords) g->record_cost_s = fmax(0, extent_s - whole_s) / (records - 1);
     if (!(watched_s > (1 + OVERHEAD_MOST) * row_s)) return;
-    int n = snprintf(text, sizeof text, "of steps in a row one of which every kernel is recorded takes %+.1f %%",
+    int n = snprintf(text, sizeof text, "a kernel-traced step takes %+.1f %%, back to back",
                      100 * (watched_s / row_s - 1));
     if (!(extent_s - whole_s > 2 * apart_s))
         snprintf(text + n, sizeof text - (size_t)n,
-                 "; unwatched ones are %.1f %% apart, as clocks have it: what records cost is less than that",
+                 "; steps without profiler differ by %.1f %% because of clocks: the overhead of records is smaller "
+                 "than that",
                  100 * apart_s / plain_s);
     else
         snprintf(text + n, sizeof text - (size_t)n,
-                 ": on the GPU %.3f instead of %.3f ms by CUPTI's stamps, %.2f us for each of %.0f kernels and sets. "
-                 "Kernels alone add up to %.3f ms. Recorded as a whole the step takes %+.1f %%",
+                 ": on the GPU %.3f instead of %.3f ms by CUPTI's timestamps, %.2f us for each of %.0f kernels "
+                 "and sets. The kernels add up to %.3f ms. A graph-traced step takes %+.1f %%",
                  1e3 * extent_s, 1e3 * whole_s, 1e6 * g->record_cost_s, records, 1e3 * busy_s,
                  100 * (median(g->whole_s, g->nwhole) / plain_s - 1));
     mba_gpu_note_add(g, "timeline", text,
-                     "how long a step takes is that of mode plain or graph; gaps are read less the stamps");
+                     "use the step times of modes plain and graph; gaps are corrected for the cost of records");
 }
 
 static mba_status measure_kernels(job *j)
@@ -302,7 +303,7 @@ static void judge_clocks(mba_gpu_profile *g)
     char text[360], words[2][160];
     int  n;
     if (!(fabs(after / before - 1) > SETTLED)) return;
-    n = snprintf(text, sizeof text, "unwatched steps took %.3f ms before the recorded ones and %.3f ms after",
+    n = snprintf(text, sizeof text, "steps without profiler took %.3f ms before the recorded ones and %.3f ms after",
                  1e3 * before, 1e3 * after);
     if (g->nclocks < 3) {
         mba_gpu_note_add(g, "clocks", text, "");
@@ -310,8 +311,8 @@ static void judge_clocks(mba_gpu_profile *g)
     }
     for (int i = 0; i < 2; i++) mba_nvml_throttle_words(words[i], sizeof words[i], g->clock[2 * i].throttled);
     snprintf(text + n, sizeof text - (size_t)n, ": %d MHz (%s), then %d MHz (%s)", g->clock[0].sm_mhz,
-             *words[0] ? words[0] : "not held back", g->clock[2].sm_mhz, *words[1] ? words[1] : "not held back");
-    mba_gpu_note_add(g, "clocks", text, "profile again, when nothing else has loaded the GPU before");
+             *words[0] ? words[0] : "not throttled", g->clock[2].sm_mhz, *words[1] ? words[1] : "not throttled");
+    mba_gpu_note_add(g, "clocks", text, "profile again on an idle GPU");
 }
 
 mba_status mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step, const mba_gpu_options *o)

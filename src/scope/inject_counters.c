@@ -59,7 +59,7 @@ static mba_status plan(void)
     snprintf(text, sizeof text, "%s", in.sets);
     for (char *save = NULL, *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         const mba_metric_set *s = mba_metric_set_find(name);
-        if (!s) return mba_fail(MBA_E_ARG, "no counter set '%s'", name);
+        if (!s) return mba_fail(MBA_E_ARG, "there is no counter set '%s'", name);
         MBA_TRY(mba_counters_group(in.groups, &in.ngroups, GROUPS_MAX, NULL, s));
     }
     drop_replayed();
@@ -129,8 +129,8 @@ static mba_status stop(void)
     return ranges == in.n
                ? MBA_OK
                : mba_fail(MBA_E_DEVICE,
-                          "CUPTI has counters of %lld kernels\nwhy: %lld launches were seen: the process launches in a "
-                          "way we do not follow",
+                          "CUPTI has counters of %lld kernels\nwhy: %lld launches were recorded: the process "
+                          "launches in a way that we do not trace",
                           (long long)ranges, (long long)in.n);
 }
 

@@ -87,7 +87,7 @@ mba_status mba_launch_trace_begin(mba_program *p)
     if (!on.was || !on.counts) {
         free(on.was);
         free(on.counts);
-        return mba_fail(MBA_E_NOMEM, "no memory to watch %zu nodes", n);
+        return mba_fail(MBA_E_NOMEM, "no memory to trace %zu nodes", n);
     }
     if (p->kept && p->device->forget) p->device->forget(p);
     memcpy(on.was, p->launch, n * sizeof *on.was);

@@ -153,7 +153,7 @@ static mba_status unknown_set(const char *name)
         const size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", s->name);
     }
-    return mba_fail(MBA_E_ARG, "no counter set '%.60s'\nfix: %s; '' for none", name, known);
+    return mba_fail(MBA_E_ARG, "there is no counter set '%.60s'\nfix: choose from %s; '' for none", name, known);
 }
 
 mba_status mba_metric_sets_choose(const mba_metric_set **out, int *n, int most, const char *names)

@@ -54,7 +54,7 @@ static struct {
 
 static mba_status failed(int error, const char *call)
 {
-    return mba_fail(MBA_E_UNSUPPORTED, "NVML reports: %s\nwhy: %s\nfix: `mambascope doctor` says what was found",
+    return mba_fail(MBA_E_UNSUPPORTED, "NVML reports: %s\nwhy: %s\nfix: `mambascope doctor` shows what was found",
                     lib.f.text(error), call);
 }
 

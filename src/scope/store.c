@@ -74,21 +74,22 @@ mba_status mba__store_failed(const mba_store *s, int code, const char *doing)
         const int seen = s->db ? sqlite3_system_errno(s->db) : 0,
                   error = seen == ENOENT ? why_not_created(s->path) : seen;
         return mba_fail(MBA_E_IO,
-                        "cannot write the store '%s'\nwhy: %s: %s\nfix: name a file in a folder that exists "
-                        "and that you may write to",
+                        "cannot write the store '%s'\nwhy: %s: %s\nfix: choose a file in a writable "
+                        "folder",
                         s->path, doing, error ? strerror(error) : why);
     }
     if (s->writing)
-        return mba_fail(MBA_E_IO,
-                        "cannot write the store '%s'\nwhy: %s: %s\nfix: is the disk full, or the file open elsewhere?",
-                        s->path, doing, why);
+        return mba_fail(
+            MBA_E_IO,
+            "cannot write the store '%s'\nwhy: %s: %s\nfix: free disk space, and close the file in other programs",
+            s->path, doing, why);
     if (damaged)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a readable store\nwhy: %s: %s\nfix: make it again with `mambascope profile`",
+                        "'%s' is not a readable store\nwhy: %s: %s\nfix: record it again with `mambascope profile`",
                         s->path, doing, why);
     return mba_fail(MBA_E_IO,
-                    "cannot read the store '%s'\nwhy: %s: %s\nfix: name a store that exists and that you may read "
-                    "and write",
+                    "cannot read the store '%s'\nwhy: %s: %s\nfix: give a store that exists and that you may "
+                    "read and write",
                     s->path, doing, why);
 }
 

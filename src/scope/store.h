@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.h -- the measurement store: one run as one SQLite file. docs/store.md lists its tables and units.
+/* store.h -- the measurement store: one run as one SQLite file. docs/store.md lists its tables.
  *
  *     mba_store *s;
  *     MBA_TRY(mba_store_create(&s, "run.db"));                        // replaces an old store, no other file

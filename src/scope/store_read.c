@@ -25,8 +25,8 @@ static mba_status read_row(const mba_store *s, const mba_store_table *t, sqlite3
         const bool absent = type == SQLITE_NULL;
         if (!fits(type, t->column[i].cell))
             return mba_fail(MBA_E_FORMAT,
-                            "'%s' is not a sound store\nwhy: %s.%s has a value of another type\n"
-                            "fix: make it again with `mambascope profile`",
+                            "'%s' is not a valid store\nwhy: %s.%s has a value of another type\n"
+                            "fix: record it again with `mambascope profile`",
                             s->path, t->name, t->column[i].name);
         if (t->column[i].cell == MBA_CELL_INT) row[i].i = absent ? MBA_ABSENT : sqlite3_column_int64(q, i);
         else if (t->column[i].cell == MBA_CELL_REAL) row[i].r = absent ? NAN : sqlite3_column_double(q, i);
@@ -102,8 +102,8 @@ typedef struct loading {
 static mba_status too_large(const loading *l)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is not a sound store\nwhy: its table %s is too large (%lld rows)\n"
-                    "fix: make it again with `mambascope profile`",
+                    "'%s' is not a valid store\nwhy: its table %s is too large (%lld rows)\n"
+                    "fix: record it again with `mambascope profile`",
                     l->s->path, l->t->name, (long long)l->room);
 }
 
@@ -199,7 +199,7 @@ mba_status mba_store_check(mba_store *s)
     mba_status  st = MBA_OK;
     if (!says) st = mba__store_failed(s, rc, "checking it");
     else if (strcmp(says, "ok"))
-        st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: make it again with `mambascope profile`", s->path,
+        st = mba_fail(MBA_E_FORMAT, "'%s' is damaged\nwhy: %s\nfix: record it again with `mambascope profile`", s->path,
                       says);
     sqlite3_finalize(q);
     return st;

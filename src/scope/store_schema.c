@@ -111,8 +111,8 @@ static mba_status check_table(mba_store *s, const mba_store_table *t)
     if (rc != SQLITE_DONE) return mba__store_failed(s, rc, "reading its tables");
     if (!sound || found != wanted)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a sound store\nwhy: its table %s has not the columns of version %d\n"
-                        "fix: make it again with `mambascope profile`",
+                        "'%s' is not a valid store\nwhy: its table %s does not have the columns of version %d\n"
+                        "fix: record it again with `mambascope profile`",
                         s->path, t->name, s->version);
     return MBA_OK;
 }
@@ -136,7 +136,7 @@ mba_status mba__schema_check(mba_store *s)
                         s->path, (long long)version, MBA_STORE_VERSION);
     if (version < 1)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a sound store\nwhy: it has no version\nfix: make it again with `mambascope "
+                        "'%s' is not a valid store\nwhy: it has no version\nfix: make it again with `mambascope "
                         "profile`",
                         s->path);
     s->version = (int)version;
@@ -144,9 +144,9 @@ mba_status mba__schema_check(mba_store *s)
     MBA_TRY(number_of(s, "SELECT count(*) FROM sqlite_schema WHERE type <> 'table' OR rootpage < 1", &strange));
     if (strange)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' is not a sound store\nwhy: it has views, triggers, indexes or virtual tables; a store "
+                        "'%s' is not a valid store\nwhy: it has views, triggers, indexes or virtual tables; a store "
                         "has none\n"
-                        "fix: make it again with `mambascope profile`",
+                        "fix: record it again with `mambascope profile`",
                         s->path);
     for (int t = 0; t < MBA_ROWS_COUNT; t++)
         if (mba_store_tables[t].since <= s->version) MBA_TRY(check_table(s, &mba_store_tables[t]));

@@ -147,11 +147,11 @@ static void other_files_are_refused_with_the_reason(void **state)
     assert_fails(mba_store_open(&s, scratch("view.db")), MBA_E_FORMAT, "views");
     make_store(scratch("column.db"));
     run_sql(scratch("column.db"), "ALTER TABLE note DROP COLUMN fix");
-    assert_fails(mba_store_open(&s, scratch("column.db")), MBA_E_FORMAT, "note has not the columns");
+    assert_fails(mba_store_open(&s, scratch("column.db")), MBA_E_FORMAT, "note does not have the columns");
     make_store(scratch("computed.db"));
     run_sql(scratch("computed.db"),
             "DROP TABLE note; CREATE TABLE note(topic, severity, text, fix AS (hex(zeroblob(1000))))");
-    assert_fails(mba_store_open(&s, scratch("computed.db")), MBA_E_FORMAT, "note has not the columns");
+    assert_fails(mba_store_open(&s, scratch("computed.db")), MBA_E_FORMAT, "note does not have the columns");
 }
 
 static void a_value_of_another_type_is_damage(void **state)

@@ -163,7 +163,7 @@ static mba_status nothing_else_there(const char *folder, const char *name)
         if (strcmp(l.name[i], name))
             st = mba_fail(MBA_E_ARG,
                           "'%s' has events of another run: %s\nwhy: TensorBoard draws all files of a folder as one "
-                          "run\nfix: a folder for each run, --tensorboard %s/NAME",
+                          "run\nfix: use one folder per run, --tensorboard %s/NAME",
                           folder, mba_quote(l.name[i]).text, folder);
     mba_listing_free(&l);
     return st;
@@ -177,7 +177,7 @@ mba_status mba_tensorboard_write(char *path, size_t room, const mba_training *t,
     MBA_TRY(mba_mkdirs(folder));
     MBA_TRY(nothing_else_there(folder, name));
     if ((size_t)snprintf(path, room, "%s/%s", folder, name) >= room)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --tensorboard", folder);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --tensorboard", folder);
     mba_status st = mba_writer_create(&w, path);
     if (st == MBA_OK) st = put_events(w, t, began_at(t));
     if (st == MBA_OK) st = mba_writer_commit(w);

@@ -196,8 +196,8 @@ static mba_status read_line(reading *g, line *l)
 static mba_status bad(const char *name, int64_t number, const char *why)
 {
     return mba_fail(MBA_E_FORMAT,
-                    "cannot read the trace '%s'\nwhy: line %lld: %s\nfix: profile again; the file is made by "
-                    "`mambascope profile -- CMD`",
+                    "cannot read the trace '%s'\nwhy: line %lld: %s\nfix: profile again; `mambascope profile -- "
+                    "CMD` writes the file",
                     name, (long long)number, why);
 }
 

@@ -213,12 +213,12 @@ static mba_status read_log(mba_training *t)
     if (t->n) return MBA_OK;
     if (t->damaged)
         return mba_fail(MBA_E_FORMAT,
-                        "'%s' has no step\nwhy: none of its %lld lines is one that `train` writes\n"
-                        "fix: name the folder that `train --out` wrote",
+                        "'%s' has no step\nwhy: none of its %lld lines is written by `train`\nfix: "
+                        "give a folder that `train --out` wrote",
                         path, (long long)t->damaged);
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' has no step\nwhy: the run ended before its first step was done, or it has just begun\n"
-                    "fix: wait for it, or train again",
+                    "'%s' has no step\nwhy: the run ended before its first step, or has just "
+                    "started\nfix: wait for it, or train again",
                     path);
 }
 
@@ -387,8 +387,8 @@ mba_status mba_training_read(mba_training **out, const char *path)
     *out = NULL;
     if (!mba_training_is(path))
         return mba_fail(MBA_E_IO,
-                        "'%s' is no training run\nwhy: it has no log.jsonl\nfix: name the folder that "
-                        "`mambascope train --out RUN` wrote",
+                        "'%s' is not a training run\nwhy: it has no log.jsonl\nfix: give a folder "
+                        "that `mambascope train --out RUN` wrote",
                         path);
     mba_training *t = calloc(1, sizeof *t);
     if (!t) return mba_fail(MBA_E_NOMEM, "no memory for the log of '%s'", path);

@@ -85,8 +85,8 @@ mba_status mba_emulation_simulate(double *slower, const mba_emulation *w, const 
     char                       change[64];
     if (!kernel)
         return mba_fail(MBA_E_ARG,
-                        "no kernel '%s' to imitate machines with\nwhy: nobody wrote it\n"
-                        "fix: copy, special, mixed, reread, short",
+                        "there is no kernel '%s' for emulated machines\nfix: choose copy, special, "
+                        "mixed, reread or short",
                         w->kernel);
     snprintf(change, sizeof change, "%s=x%.17g", w->axis, w->factor);
     MBA_TRY(mba_gpu_set(&other, change));
@@ -108,8 +108,8 @@ static mba_status take_row(mba_emulated *r, const char *where, int line, const c
              && r->imitated_us < 1e9)
         || !mba_emulated_kernel_find(r->kernel))
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: no imitated machine\nwhy: kernel, axis, factor, us, us imitated\n"
-                        "fix: mambascope calibrate --imitate makes it",
+                        "%s, line %d: not an emulated machine\nwhy: a row has kernel, axis, factor, us, us "
+                        "emulated\nfix: mambascope calibrate --emulate writes the file",
                         where, line);
     r->slower = r->imitated_us / r->us;
     return MBA_OK;
@@ -121,8 +121,8 @@ static mba_status add_row(mba_emulated_set *out, const char *where, const mba_ts
     const size_t n = (size_t)(r->end - r->at);
     if (n >= sizeof row || out->n == (int)(sizeof out->one / sizeof *out->one))
         return mba_fail(MBA_E_FORMAT,
-                        "%s, line %d: too long\nwhy: rows are short, and at most 64\n"
-                        "fix: mambascope calibrate --imitate makes it",
+                        "%s, line %d: too long\nwhy: rows are short, and there are at most "
+                        "64\nfix: mambascope calibrate --emulate writes the file",
                         where, r->line);
     memcpy(row, r->at, n);
     row[n] = '\0';

@@ -13,6 +13,7 @@
 
 #include "core/file.h"
 #include "core/nearest.h"
+#include "sim/machine_names.h"
 #include "sim/machines_built_in.h" /* made by CMake from machines/ */
 
 enum { FILE_BYTES_MAX = 1 << 16, INCLUDES_MAX = 8, WORD_MAX = 64 };
@@ -320,13 +321,11 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
     for (int i = 0; i < depth; i++) {
         chain[i] = before[i];
         if (!strcmp(before[i], name))
-            return mba_fail(MBA_E_FORMAT,
-                            "the machine '%s' includes itself\nwhy: there would be no end\nfix: include another", name);
+            return mba_fail(MBA_E_FORMAT, "the machine '%s' includes itself\nfix: include another machine", name);
     }
     if (depth == INCLUDES_MAX)
-        return mba_fail(MBA_E_FORMAT,
-                        "more than %d includes, at '%s'\nwhy: nobody follows them\nfix: write the numbers out", depth,
-                        name);
+        return mba_fail(MBA_E_FORMAT, "there are more than %d nested includes, at '%s'\nfix: write the numbers out",
+                        depth, name);
     chain[depth] = name;
     if (is_path(name)) return load_file(out, name, chain, depth + 1);
     for (int i = 0; i < MBA_BUILT_IN_MACHINES; i++)
@@ -336,8 +335,8 @@ static mba_status load(mba_gpu *out, const char *name, const char *const *before
                          depth + 1);
         }
     return mba_fail(depth ? MBA_E_FORMAT : MBA_E_ARG,
-                    "no machine '%s'\nwhy: it does not come with the program\n"
-                    "fix: %sa100, b200, h100, h200, mi300x, v100, or the path of a file",
+                    "there is no machine '%s'\nwhy: it does not come with the program\n"
+                    "fix: %s" MBA_GPU_NAMES ", or the path of a machine file",
                     name, machine_like(name).text);
 }
 

@@ -120,7 +120,7 @@ mba_status mba_sim_kernel_parse(mba_sim_kernel *k, const char *text, const mba_g
     if (bad || *at)
         return mba_fail(MBA_E_FORMAT,
                         "no kernel: %.40s..\nwhy: numbers are missing or beyond what a plan can say\n"
-                        "fix: make it with mambascope validate --freeze",
+                        "fix: make it with mambascope validate --serialize",
                         text);
     return mba_sim_finish(k, m);
 }

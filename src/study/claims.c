@@ -210,8 +210,8 @@ static void f5(const beside *all, mba_claim *c)
                                                             : MBA_DEPENDS;
     }
     if (!found || !best.alone)
-        NEEDS(c, "an intervention on lifetime alone: the same kernels with blocks that stay, same model and size "
-                 "(profile --op ssd=persistent,ssd_bwd=persistent; show --beside)");
+        NEEDS(c, "an intervention on lifetime alone: the same kernels with persistent blocks, same model and size "
+                 "(profile --op ssd=persistent,ssd_bwd=persistent; show --compare)");
 }
 
 static void f6(const beside *all, mba_claim *c)
@@ -304,7 +304,7 @@ static void f9(const beside *all, mba_claim *c)
     if (!isnan(small_hits))
         MEASURED(c, "L2 hit rate of chunk_scan_fwd %.0f %% at %.0f units a step", small_hits, small);
     if (!(large > small)) {
-        NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --beside)");
+        NEEDS(c, "stores at several batch x length, with set cache, to see where reuse stops (show --compare)");
         return;
     }
     MEASURED(c, ", %.0f %% at %.0f", large_hits, large);
@@ -385,7 +385,7 @@ static void f10(const beside *all, mba_claim *c)
                  *all->store[0]->workload ? all->store[0]->workload : "a program", kind_percent(all->store[0], MBA_SSM),
                  mba_step_word(all->store[0]));
         NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes, by one program on one GPU: mambascope show mamba1.db "
-                 "claims --beside mamba2.db");
+                 "claims --compare mamba2.db");
         return;
     }
     bool executed = false;
@@ -471,13 +471,13 @@ void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS])
         if (without && !claims[i].of_any) {
             out[i].verdict = MBA_NOT_APPLICABLE;
             *out[i].needs = 0;
-            snprintf(out[i].measured, sizeof out[i].measured, "no SSM kernels were seen");
+            snprintf(out[i].measured, sizeof out[i].measured, "the run has no SSM kernels");
             continue;
         }
         if (!gpu && out[i].verdict != MBA_OPEN) {
             out[i].verdict = MBA_OPEN;
             snprintf(out[i].needs, sizeof out[i].needs,
-                     "a store of a GPU (profile --device cuda): the claim is about GPUs");
+                     "a store from a GPU (profile --device cuda): the claim is about GPUs");
         }
     }
 }

@@ -169,12 +169,12 @@ static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counter
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
     if (out->kernels.n) return MBA_OK;
-    return mba_fail(
-        MBA_E_FORMAT,
-        "%s has no kernel with counts\nwhy: kernels without plans are known by the instructions, "
-        "loads and bytes that were counted\nfix: mambascope profile with the sets roofline, cache and signature, on "
-        "a GPU that allows counters (mambascope doctor)",
-        mba_store_path(s));
+    return mba_fail(MBA_E_FORMAT,
+                    "%s has no kernel with counters\nwhy: kernels without launch plans need "
+                    "counters of instructions, loads and bytes\nfix: mambascope profile with the sets roofline, cache "
+                    "and signature, on "
+                    "a GPU that allows counters (mambascope doctor)",
+                    mba_store_path(s));
 }
 
 static mba_status load(mba_store_kernels *out, mba_store *s)

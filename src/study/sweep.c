@@ -17,7 +17,9 @@ static mba_status axis_of(mba_sweep_axis *a, const char *text)
     const size_t n = strcspn(text, "=");
     *a = (mba_sweep_axis){ 0 };
     if (n >= sizeof a->name || text[n] != '=')
-        return mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2", text);
+        return mba_fail(MBA_E_ARG,
+                        "cannot read the axis '%s'\nwhy: an axis is name=value:value\nfix: --axis hbm=x0.5:x1:x2",
+                        text);
     memcpy(a->name, text, n);
     const int key = mba_gpu_key_find(a->name);
     if (key >= 0) snprintf(a->name, sizeof a->name, "%s", mba_gpu_keys[key].name); // it may be an old name
@@ -25,13 +27,15 @@ static mba_status axis_of(mba_sweep_axis *a, const char *text)
         const size_t len = strcspn(s, ":");
         if (a->n == MBA_SWEEP_VALUES || len == 0 || len >= sizeof *a->value)
             return mba_fail(MBA_E_ARG,
-                            "the axis '%s'\nwhy: at most %d values, none of them empty\nfix: --axis hbm=x0.5:x1:x2",
+                            "cannot read the axis '%s'\nwhy: it may have at most %d values, none of them empty\nfix: "
+                            "--axis hbm=x0.5:x1:x2",
                             text, MBA_SWEEP_VALUES);
         memcpy(a->value[a->n++], s, len);
         s += len + (s[len] == ':');
     }
     return a->n ? MBA_OK
-                : mba_fail(MBA_E_ARG, "the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2", text);
+                : mba_fail(MBA_E_ARG, "cannot read the axis '%s'\nwhy: it has no values\nfix: --axis hbm=x0.5:x1:x2",
+                           text);
 }
 
 static mba_status whole_number(int64_t *out, const char *name, const char *value)
@@ -40,14 +44,15 @@ static mba_status whole_number(int64_t *out, const char *name, const char *value
     *out = strtoll(value, &end, 10);
     return end != value && !*end && *out > 0
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: a whole number belongs there", name, value);
+               : mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: it must be a whole number", name, value);
 }
 
 static mba_status append(char *text, const char *fmt, const char *a, const char *b)
 {
     const size_t n = strlen(text);
     const int    m = snprintf(text + n, TEXT_MAX - n, fmt, n ? "," : "", a, b);
-    return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK : mba_fail(MBA_E_ARG, "too many changes\nfix: fewer of them");
+    return m >= 0 && (size_t)m < TEXT_MAX - n ? MBA_OK
+                                              : mba_fail(MBA_E_ARG, "there are too many changes\nfix: use fewer");
 }
 
 /* Axes that multiply several numbers of the machine at once. */
@@ -62,7 +67,8 @@ enum { GROUPS = sizeof groups / sizeof *groups };
 static mba_status move_group(char *machine, int g, const char *value)
 {
     if (*value != 'x')
-        return mba_fail(MBA_E_ARG, "--axis %s=%s\nwhy: it is several numbers of the machine\nfix: --axis %s=x0.5:x1:x2",
+        return mba_fail(MBA_E_ARG,
+                        "--axis %s=%s\nwhy: it stands for several numbers of the machine\nfix: --axis %s=x0.5:x1:x2",
                         groups[g].name, value, groups[g].name);
     for (size_t k = 0; k < sizeof groups[g].numbers / sizeof *groups[g].numbers && groups[g].numbers[k]; k++)
         MBA_TRY(append(machine, "%s%s=%s", groups[g].numbers[k], value));
@@ -75,7 +81,7 @@ static mba_status move_ratio(const mba_workload *w, char *machine, const char *v
     mba_gpu      m;
     char         rate[32], *end;
     const double r = strtod(value, &end);
-    if (!(r > 0) || *end) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: a number above 0 belongs there", value);
+    if (!(r > 0) || *end) return mba_fail(MBA_E_ARG, "--axis ratio=%s\nwhy: it must be a number above 0", value);
     MBA_TRY(mba_gpu_load(&m, w->machine));
     MBA_TRY(mba_gpu_set(&m, machine));
     snprintf(rate, sizeof rate, "%.6g", 2 * r * m.v[MBA_GPU_fma]);
@@ -102,8 +108,8 @@ static mba_status check_apart(const mba_sweep_axis *a)
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         both |= moves(&a[0], mba_gpu_keys[k].name) && moves(&a[1], mba_gpu_keys[k].name);
     return both ? mba_fail(MBA_E_ARG,
-                           "--axis %s --by %s\nwhy: both move the same number\nfix: one of them; more values: --axis "
-                           "%s=%s:..",
+                           "--axis %s and --by %s cannot be combined\nwhy: both change the same "
+                           "number\nfix: leave one out; for more values, --axis %s=%s:..",
                            a[0].name, a[1].name, a[0].name, a[0].value[0])
                 : MBA_OK;
 }
@@ -137,7 +143,7 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const mba
         w->persistent = !strcmp(value, "1");
         return w->persistent || !strcmp(value, "0")
                    ? MBA_OK
-                   : mba_fail(MBA_E_ARG, "--axis persistent=%s\nwhy: blocks stay or they do not\nfix: 0 or 1", value);
+                   : mba_fail(MBA_E_ARG, "--axis persistent=%s\nwhy: it is a switch\nfix: use 0 or 1", value);
     }
     if (!strcmp(a->name, "machine")) {
         w->machine = value;
@@ -166,10 +172,9 @@ static mba_status check_chunks(const mba_simulated *r)
         for (size_t k = 0; k < sizeof have / sizeof *have; k++)
             if (!strcmp(p->plan[i]->variant, have[k])) return MBA_OK;
     }
-    return any ? mba_fail(
-               MBA_E_ARG,
-               "--axis chunk would change nothing\nwhy: the kernels of ssd that run have chunks of 64 always\n"
-               "fix: --op ssd=chunked,ssd_bwd=chunked")
+    return any ? mba_fail(MBA_E_ARG,
+                          "--axis chunk would change nothing\nwhy: the ssd kernels that run always use chunks of 64\n"
+                          "fix: --op ssd=chunked,ssd_bwd=chunked")
                : mba_fail(MBA_E_ARG,
                           "--axis chunk would change nothing\nwhy: this model has no ssd\nfix: --model mamba2-130m");
 }
@@ -399,7 +404,7 @@ mba_status mba_sweep_balance(mba_balance out[MBA_BALANCE_ROWS], int *n, mba_swee
 #define BASELINE "ssd=chunked,ssd_bwd=chunked"
 
 const mba_experiment mba_experiments[] = {
-    { .id = "q1", .question = "blocks that stay", .axis = "block_start=0:350:700:1000", .by = "persistent=0:1" },
+    { .id = "q1", .question = "persistent blocks", .axis = "block_start=0:350:700:1000", .by = "persistent=0:1" },
     { .id = "q2", .question = "tensor to vector ratio", .axis = "ratio=2:4:8:12:16:24:32:64", .by = "xu=x0.5:x1:x2" },
     { .id = "q2", .question = "the ratio at which products and the rest are balanced", .balance = true },
     { .id = "q2",

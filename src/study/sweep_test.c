@@ -131,7 +131,7 @@ static void axes_without_sense_are_refused(void **state)
     assert_fails(mba_sweep_axes(&s, "hbm", NULL), MBA_E_ARG, "an axis is name=value:value");
     assert_fails(mba_sweep_axes(&s, "hbm=", NULL), MBA_E_ARG, "it has no values");
     assert_fails(mba_sweep_axes(&s, "hbm=x1::x2", NULL), MBA_E_ARG, "none of them empty");
-    assert_fails(mba_sweep_axes(&s, "ratio=32", "mma16=x2"), MBA_E_ARG, "both move the same number");
+    assert_fails(mba_sweep_axes(&s, "ratio=32", "mma16=x2"), MBA_E_ARG, "both change the same number");
     assert_ok(mba_sweep_axes(&s, "l2=x2", "l2_half_reuse=x2"));
     assert_ok(mba_sweep_axes(&s, NULL, NULL));
     assert_int_equal(mba_sweep_size(&s), 0);

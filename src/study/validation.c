@@ -95,13 +95,13 @@ static mba_status workload_of(mba_workload *w, char *words)
         else if (value && !strcmp(key, "--precision")) w->model.precision = value;
         else
             return mba_fail(MBA_E_FORMAT,
-                            "a step measured with '%s'\nwhy: validate does not know that option\nfix: --set, --op, "
-                            "--batch, --length, --graphs, --image, --precision",
+                            "a measured step has the unknown option '%s'\nfix: use --set, --op, --batch, "
+                            "--length, --graphs, --image or --precision",
                             key);
     }
-    return w->model.name
-               ? MBA_OK
-               : mba_fail(MBA_E_FORMAT, "a step of no model\nwhy: the subject is empty\nfix: tools/measured_points");
+    return w->model.name ? MBA_OK
+                         : mba_fail(MBA_E_FORMAT,
+                                    "a measured step names no model\nfix: write the file with tools/measured_points");
 }
 
 static void predict_group(mba_point *p, const mba_simulated *r)
@@ -423,7 +423,7 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
     mba_status st = mba_profiled_load(&d, path);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
         if (d->one[i].program)
-            st = mba_fail(MBA_E_ARG, "%s has plans already\nfix: freeze what tools/kernel_points wrote", path);
+            st = mba_fail(MBA_E_ARG, "%s has plans already\nfix: serialize a file of tools/kernel_points", path);
     if (st == MBA_OK) st = mba_sim_create(&sim);
     for (int i = 0; st == MBA_OK && i < d->n; i++)
         if (!i || strcmp(d->one[i].workload, d->one[i - 1].workload))
@@ -457,8 +457,8 @@ static mba_status band_of_steps(mba_band *out, const mba_measured *d)
         steps++;
     }
     return steps ? MBA_OK
-                 : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: there is no band without one\n"
-                                          "fix: tools/measured_points");
+                 : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: the band needs at least "
+                                          "one\nfix: write the file with tools/measured_points");
 }
 
 /* Bands come from held-out operators. Constants were fitted to the others, so their errors are smaller than those of an

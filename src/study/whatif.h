@@ -33,7 +33,7 @@ typedef struct mba_wi_axis {
     double      value[MBA_WI_VALUES];
 } mba_wi_axis;
 
-/* A step: its time, and the parts of it by what binds the longest launch of each operator; the same of its SSM
+/* A step: its time, and the parts of it by what limits the longest launch of each operator; the same of its SSM
  * operators alone. */
 typedef struct mba_wi_time {
     double ms, share[MBA_WI_BOUNDS];

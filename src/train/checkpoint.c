@@ -21,7 +21,7 @@ static mba_status join(char *out, const char *directory, const char *name)
     const int n = snprintf(out, PATH_ROOM, "%s/%s", directory, name);
     return n > 0 && n < PATH_ROOM
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", directory, name);
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: choose a shorter path", directory, name);
 }
 
 /* ---- names ---- */
@@ -141,19 +141,20 @@ static mba_status find_slice(const mba_array **out, const mba_weights *w, const 
     const mba_array *a = find(w, m, p->name);
     if (!a)
         return mba_fail(MBA_E_FORMAT,
-                        "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one\n"
-                        "fix: weights and config.json of one model",
+                        "the checkpoint has no tensor \"%s\"\nwhy: the model of its config.json needs one\nfix: "
+                        "use weights and config.json of the same model",
                         p->name);
     if (!same_shape(a, &p->type))
         return mba_fail(MBA_E_SHAPE,
-                        "the tensor \"%s\" is %s, the model asks for %s\n"
-                        "fix: weights and config.json of one model",
+                        "the tensor \"%s\" is %s, but the model needs %s\nfix: use weights and "
+                        "config.json of the same model",
                         p->name, mba_shape_words(a->rank, a->shape).text,
                         mba_shape_words((int)p->type.rank, p->type.dim).text);
     if (!is_real(a->dtype))
         return mba_fail(MBA_E_FORMAT,
-                        "the tensor \"%s\" is stored as %s\nwhy: weights are real numbers; the file may "
-                        "be mislabelled, or its weights quantized\nfix: a checkpoint in F32, BF16 or F16",
+                        "the tensor \"%s\" is stored as %s\nwhy: weights must be real numbers; "
+                        "the file may be mislabelled, or its weights quantized\nfix: use a checkpoint in F32, "
+                        "BF16 or F16",
                         p->name, mba_file_dtype_name(a->dtype));
     *out = a;
     return MBA_OK;
@@ -191,8 +192,8 @@ static mba_status check_leftovers(const mba_weights *w, const mba_model *m, int6
     const int64_t count = mba_weights_count(w) - twice - counters(w);
     if (count == used) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "the checkpoint has %lld tensors, the model %lld\n"
-                    "why: the weights and config.json are of different models\nfix: those of one model",
+                    "the checkpoint has %lld tensors, the model %lld\nwhy: weights and config.json belong to "
+                    "different models\nfix: use weights and config.json of the same model",
                     (long long)count, (long long)used);
 }
 
@@ -402,13 +403,13 @@ static mba_status load_state(const mba_safetensors *f, const char *name, const m
     const mba_array *a = mba_safetensors_find(f, name);
     if (!a)
         return mba_fail(MBA_E_FORMAT,
-                        "there is no \"%s\"\nwhy: it is not the optimizer of this run\n"
-                        "fix: the options of the run that saved it",
+                        "the checkpoint has no \"%s\"\nwhy: it was saved with another "
+                        "optimizer\nfix: give the options of the run that saved it",
                         name);
     if (!same_shape(a, type))
         return mba_fail(MBA_E_SHAPE,
-                        "\"%s\" has another shape than in this run\n"
-                        "fix: the model and options of the run that saved it",
+                        "\"%s\" has another shape than in this run\nfix: give the model and "
+                        "options of the run that saved it",
                         name);
     return mba_array_read_f32(a, to, mba_type_elems(type));
 }
@@ -445,8 +446,8 @@ mba_status mba_checkpoint_load_average(mba_session *s, const char *directory)
         st = mba_safetensors_find(f, name)
                  ? load_state(f, name, &t->type, mba_session_learned_at(s, t, false))
                  : mba_fail(MBA_E_ARG,
-                            "the run kept no averaged model\nwhy: there is no \"%s\"\nfix: leave --ema out, or train "
-                            "with --ema",
+                            "the run has no averaged weights\nwhy: there is no \"%s\"\nfix: leave --ema "
+                            "out, or train with --ema",
                             name);
     }
     if (st == MBA_OK) st = mba_program_push(s->program);

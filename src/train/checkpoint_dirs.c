@@ -23,32 +23,30 @@ enum { PATH_ROOM = 4096 };
 mba_status mba__directory_begin(char *building, size_t room, const char *directory)
 {
     if (snprintf(building, room, "%s.partial", directory) >= (int)room)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", directory);
     mba_folder_remove(building); // left by a killed run
     if (mba_is_folder(building))
-        return mba_fail(
-            MBA_E_IO,
-            "cannot remove '%s'\nwhy: a run that was killed has left it, and what is in it would become a part "
-            "of the new checkpoint\nfix: remove it by hand",
-            building);
+        return mba_fail(MBA_E_IO,
+                        "cannot remove '%s'\nwhy: a killed run left it, and its files would become "
+                        "part of the new checkpoint\nfix: remove it by hand",
+                        building);
     return mba_mkdirs(building);
 }
 
 /* A run that is killed between the two renames leaves the old directory as DIRECTORY.old and nothing under its name;
- * the next commit removes it. The new name is on the disk before anything older is removed, here and by --keep. */
+ * the next commit removes it. The new name is on the disk before anything older is removed, here and by
+ * --keep-checkpoints. */
 mba_status mba__directory_commit(const char *building, const char *directory)
 {
     char old[PATH_ROOM];
     if (snprintf(old, sizeof old, "%s.old", directory) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", directory);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", directory);
     if (access(directory, F_OK) == 0) mba_folder_remove(old);
     const bool replaced = rename(directory, old) == 0;
     if (rename(building, directory)) {
         const int why = errno;
         if (replaced) (void)!rename(old, directory);
-        return mba_fail(MBA_E_IO,
-                        "cannot name the checkpoint '%s'\nwhy: %s\nfix: is something else there that bears "
-                        "the name?",
+        return mba_fail(MBA_E_IO, "cannot rename the checkpoint to '%s'\nwhy: %s\nfix: remove what has this name",
                         directory, strerror(why));
     }
     MBA_TRY(mba_name_sync(directory));
@@ -64,8 +62,8 @@ static mba_status link_files(const char *to, const char *from)
     for (int64_t i = 0; st == MBA_OK && i < l.n; i++)
         if (snprintf(a, sizeof a, "%s/%s", from, l.name[i]) >= PATH_ROOM
             || snprintf(b, sizeof b, "%s/%s", to, l.name[i]) >= PATH_ROOM || link(a, b))
-            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: a file system with links", from,
-                          l.name[i], to, strerror(errno));
+            st = mba_fail(MBA_E_IO, "cannot link '%s/%s' into '%s'\nwhy: %s\nfix: use a file system with hard links",
+                          from, l.name[i], to, strerror(errno));
     mba_listing_free(&l);
     return st == MBA_OK ? mba_name_sync(b) : st;
 }
@@ -182,17 +180,17 @@ static mba_status no_checkpoint(const char *path)
     const char *name = hub_name(path);
     if (name)
         return mba_fail(MBA_E_IO,
-                        "no checkpoint in '%s'\nwhy: there is no such directory, and mambascope downloads nothing\n"
-                        "fix: hf download %s --local-dir %s, then name the directory %s",
+                        "there is no checkpoint in '%s'\nwhy: there is no such folder, and mambascope "
+                        "downloads nothing\nfix: hf download %s --local-dir %s, then give the folder %s",
                         path, path, name, name);
     if (mba_is_file(path))
         return mba_fail(MBA_E_IO,
-                        "no checkpoint in '%s'\nwhy: it is a file\nfix: name the directory that it is in, with "
-                        "config.json",
+                        "there is no checkpoint in '%s'\nwhy: it is a file\nfix: give the folder that "
+                        "holds it and config.json",
                         path);
-    return mba_fail(MBA_E_IO, "no checkpoint in '%s'\nwhy: %s\nfix: name the directory that --out named", path,
-                    access(path, F_OK) ? "there is no such directory"
-                                       : "it has neither config.json nor a directory step-*");
+    return mba_fail(MBA_E_IO,
+                    "there is no checkpoint in '%s'\nwhy: %s\nfix: give the folder of a run or of a checkpoint", path,
+                    access(path, F_OK) ? "there is no such folder" : "it has neither config.json nor a step-* folder");
 }
 
 mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
@@ -204,7 +202,7 @@ mba_status mba_checkpoint_latest(char *out, size_t room, const char *run)
     if (!n) MBA_TRY(mba_weights_no_pickle(run));
     if (!n) return no_checkpoint(run);
     if (used < (int)room) return MBA_OK;
-    return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", run);
+    return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter path", run);
 }
 
 mba_status mba_checkpoint_find(char *out, size_t room, const char *path)
@@ -225,9 +223,8 @@ mba_status mba_checkpoint_require_empty(const char *run)
     if (!n) return MBA_OK;
     MBA_TRY(mba_checkpoint_latest(newest, sizeof newest, run));
     return mba_fail(MBA_E_ARG,
-                    "'%s' has checkpoints of a run already\n"
-                    "why: '%s' would be taken for one of the new run\n"
-                    "fix: --resume %s to go on with it, or another --out",
+                    "'%s' already has checkpoints of a run\nwhy: '%s' would be taken for one of the "
+                    "new run\nfix: use --resume %s to continue it, or choose another --out",
                     run, newest, run);
 }
 
@@ -282,11 +279,10 @@ mba_status mba_checkpoint_verify(const char *directory, bool resumes)
     const int64_t step = mba__step_named(directory);
     if (!fix || !older_sound(older, sizeof older, directory, step >= 0 ? step : INT64_MAX))
         return mba_fail(st, "%s", story);
-    return mba_fail(
-        st,
-        "%.*s\nwhy: the disk, a copy or somebody changed it after it was saved\nfix: take '%s', the newest older "
-        "checkpoint that is sound",
-        (int)(fix - story), story, older);
+    return mba_fail(st,
+                    "%.*s\nwhy: it was changed after it was saved, by the disk, a copy or a person\nfix: "
+                    "use '%s', the newest older checkpoint without damage",
+                    (int)(fix - story), story, older);
 }
 
 mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, size_t broken_room, const char *run)
@@ -300,7 +296,7 @@ mba_status mba_checkpoint_newest_sound(char *out, size_t room, char *broken, siz
     MBA_TRY(steps_of(&steps, &n, run));
     while (n-- > 0 && !sound && st == MBA_OK) {
         if (snprintf(out, room, "%s/step-%06lld", run, (long long)steps[n]) >= (int)room - 16 || room > sizeof aside)
-            st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
+            st = mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", run);
         else st = mba_checkpoint_check(out);
         sound = st == MBA_OK;
         if (st != MBA_E_FORMAT) continue; // other failures say nothing about the files
@@ -340,9 +336,9 @@ mba_status mba_checkpoint_best_missing(bool *missing, const char *run, int64_t s
     if (snprintf(taken, sizeof taken, "%s/step-%06lld", run, (long long)step) >= PATH_ROOM
         || snprintf(best, sizeof best, "%s/best", run) >= PATH_ROOM
         || snprintf(old, sizeof old, "%s/best.old", run) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", run);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", run);
     if (access(best, F_OK) && access(old, F_OK) == 0 && rename(old, best))
-        return mba_fail(MBA_E_IO, "cannot rename '%s'\nwhy: %s\nfix: is the directory writable?", old, strerror(errno));
+        return mba_fail(MBA_E_IO, "cannot rename '%s'\nwhy: %s\nfix: make the folder writable", old, strerror(errno));
     const int64_t is = step_in(best);
     *missing = access(taken, F_OK) == 0 && is != step;
     if (is < 0 || access(old, F_OK)) return MBA_OK;
@@ -358,8 +354,8 @@ mba_status mba_checkpoint_require_successor(const char *run, const char *from, i
     if (newest >= 0 && !lies_in(from, run)) return mba_checkpoint_require_empty(run);
     if (newest <= step) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "'%s/step-%06lld' is later than step %lld, from where this would go on\n"
-                    "why: the next --resume would take it, and the log would be cut here\n"
-                    "fix: another --out, or remove what is later",
+                    "'%s/step-%06lld' is later than step %lld, where this run would continue\nwhy: "
+                    "the next --resume would use it, and the log would be truncated here\nfix: choose another "
+                    "--out, or remove the later checkpoints",
                     run, (long long)newest, (long long)step);
 }

@@ -29,7 +29,7 @@ static mba_status join(char out[PATH_ROOM], const char *folder, const char *name
 {
     return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: a shorter one", folder, name);
+               : mba_fail(MBA_E_ARG, "the path '%s/%s' is too long\nfix: choose a shorter path", folder, name);
 }
 
 static mba_status sum_of(sum *out, const char *path)
@@ -119,7 +119,7 @@ static mba_status verify_step(const char *folder, const json_t *all)
     if (st != MBA_OK) return mba_where(st, "reading '%s/%s'", folder, side_file);
     if (step < 0 || step == named) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' is the checkpoint of step %lld: its name says %lld\nfix: give it the name of its step",
+                    "'%s' is the checkpoint of step %lld, but its name says %lld\nfix: rename it after its step",
                     folder, (long long)step, (long long)named);
 }
 

@@ -36,14 +36,14 @@ static mba_status check_integers(const mba_array *a, int rank, int64_t bound, bo
                                  const char *shape)
 {
     if (a->rank != rank || (a->dtype != MBA_WIRE_I32 && a->dtype != MBA_WIRE_I64) || a->elems < 1)
-        return mba_fail(MBA_E_FORMAT, "the %ss in '%s' are %s %s\nfix: int32 or int64 of shape %s", what, a->file,
-                        mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text, shape);
+        return mba_fail(MBA_E_FORMAT, "the %ss in '%s' are %s %s\nfix: save them as int32 or int64 of shape %s", what,
+                        a->file, mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text, shape);
     for (int64_t i = 0; i < a->elems; i++) {
         const int64_t v = integer_at(a, i);
         if ((v < 0 && !ignored) || v >= bound)
             return mba_fail(MBA_E_FORMAT,
-                            "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\n"
-                            "fix: the file that goes with this model",
+                            "%s %lld of '%s' is %lld\nwhy: the %s of the model has %lld\nfix: use "
+                            "a file that belongs to this model",
                             what, (long long)i, a->file, (long long)v, rank == 2 ? "vocabulary" : "head",
                             (long long)bound);
     }
@@ -123,11 +123,11 @@ static mba_status check_images(const mba_array *a, const mba_array *labels)
     if (a->rank != 4 || a->shape[1] != 3 || a->shape[2] != a->shape[3] || a->elems < 1
         || (a->dtype != MBA_WIRE_F32 && a->dtype != MBA_WIRE_F64))
         return mba_fail(MBA_E_FORMAT,
-                        "the images in '%s' are %s %s\n"
-                        "fix: float32 of shape (number, 3, side, side), normalised",
+                        "the images in '%s' are %s %s\nfix: save them as float32 of shape "
+                        "(number, 3, side, side), normalised",
                         a->file, mba_file_dtype_name(a->dtype), mba_shape_words(a->rank, a->shape).text);
     if (labels && labels->shape[0] != a->shape[0])
-        return mba_fail(MBA_E_SHAPE, "%lld images, %lld labels\nfix: --labels with a class for each image",
+        return mba_fail(MBA_E_SHAPE, "there are %lld images but %lld labels\nfix: give --labels one class per image",
                         (long long)a->shape[0], (long long)labels->shape[0]);
     return MBA_OK;
 }
@@ -142,7 +142,7 @@ static mba_status set_images(const mba_session *s, const mba_array *a, const mba
                               : mba_fail(MBA_E_NOMEM, "no memory for the images of '%s'", a->file);
     for (int64_t i = 0; i < a->elems && st == MBA_OK; i++) {
         if (!isfinite(planes[i]))
-            st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g\nfix: finite pixels", (long long)i, a->file,
+            st = mba_fail(MBA_E_FORMAT, "value %lld of '%s' is %g\nfix: pixels must be finite", (long long)i, a->file,
                           (double)planes[i]);
         to[(i / (3 * pixels) * pixels + i % pixels) * 3 + i / pixels % 3] = planes[i];
     }
@@ -156,7 +156,7 @@ static mba_status run_images(evaluation *e, const mba_array *a, const mba_array 
     mba_vision *c = &e->so.model.vision;
     MBA_TRY(check_images(a, labels));
     if (!labels && e->o->grads)
-        return mba_fail(MBA_E_ARG, "images without labels have no gradients\nfix: --labels Y.npy");
+        return mba_fail(MBA_E_ARG, "images without labels have no gradients\nfix: add --labels Y.npy");
     c->batch = a->shape[0];
     c->image = a->shape[2];
     mba_model_outputs(&e->so.model, true, true);
@@ -214,7 +214,7 @@ static mba_status data_shape(evaluation *e)
     if (e->so.model.task == MBA_TASK_TEXT && !shape.length) shape.length = 256;
     if (e->so.model.task != MBA_TASK_GRAPHS && !shape.batch) shape.batch = e->so.model.task == MBA_TASK_TEXT ? 8 : 32;
     if (e->so.model.task == MBA_TASK_GRAPHS && (!shape.graphs || !shape.nodes || !shape.edges))
-        return mba_fail(MBA_E_ARG, "how large are the batches?\nfix: --max-graphs, --nodes and --edges");
+        return mba_fail(MBA_E_ARG, "the size of a batch is unknown\nfix: add --max-graphs, --nodes and --edges");
     return mba_model_shape(&e->so.model, &shape);
 }
 
@@ -263,8 +263,8 @@ static mba_status judge_text(evaluation *e)
 static mba_status evaluate_data(evaluation *e)
 {
     if (e->o->logits || e->o->grads)
-        return mba_fail(MBA_E_ARG, "--logits and --grads go with one given batch, not with --data\n"
-                                   "fix: --tokens, --images or --graphs instead of --data");
+        return mba_fail(MBA_E_ARG, "--logits and --grads need one given batch, not --data\nfix: use --tokens, "
+                                   "--images or --graphs instead of --data");
     MBA_TRY(data_shape(e));
     mba_model_outputs(&e->so.model, true, mba_feed_scores(e->so.model.task));
     MBA_TRY(make_session(e));
@@ -281,13 +281,13 @@ static mba_status evaluate(evaluation *e)
     for (int t = 0; t < MBA_TASKS; t++)
         if (source[t] && t != (int)task)
             return mba_fail(MBA_E_ARG,
-                            "'%s' is a model of %s, given are %s\n"
-                            "fix: --tokens, --images or --graphs, as the model wants",
+                            "'%s' is a model of %s, but the data is %s\nfix: use --tokens, --images "
+                            "or --graphs, as the model needs",
                             e->o->checkpoint, mba_task_name(task), mba_task_unit((mba_task)t));
     if (e->o->data) return evaluate_data(e);
     if (!source[task])
         return mba_fail(MBA_E_ARG,
-                        "nothing to evaluate '%s' on\nfix: --tokens T.npy, --images X.npy, "
+                        "there is no data to evaluate '%s' on\nfix: add --tokens T.npy, --images X.npy, "
                         "--graphs FILE or --data PATH",
                         e->o->checkpoint);
     return given[task](e);

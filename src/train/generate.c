@@ -81,8 +81,8 @@ static mba_status check_logits(const float *logits, int64_t V, int64_t at)
     for (int64_t i = 0; i < V; i++)
         if (isnan(logits[i]))
             return mba_fail(MBA_E_FORMAT,
-                            "the model's result for token %lld is not a number (NaN)\n"
-                            "why: its weights are not sound\nfix: an earlier checkpoint of the run",
+                            "the logits of token %lld are not finite\nwhy: the weights are "
+                            "damaged or diverged\nfix: use an earlier checkpoint of the run",
                             (long long)at);
     return MBA_OK;
 }
@@ -109,8 +109,8 @@ static mba_status read_config(mba_model *m, mba_hf_format *format, const char *c
     MBA_TRY(mba_checkpoint_config(m, format, checkpoint));
     if (m->task == MBA_TASK_TEXT) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "'%s' is a model of %s\nwhy: only models of text continue one\n"
-                    "fix: --checkpoint with one of them",
+                    "'%s' is a model of %s\nwhy: only text models generate text\nfix: give "
+                    "--checkpoint a text model",
                     checkpoint, mba_task_name(m->task));
 }
 
@@ -136,8 +136,8 @@ mba_status mba_generate(int32_t *ids, int64_t n, int64_t room, const mba_generat
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= whole.vocab)
             return mba_fail(MBA_E_ARG,
-                            "token %d is not in the model's vocabulary of %lld\n"
-                            "fix: use the tokenizer it was trained with",
+                            "token %d is not in the model's vocabulary of %lld\nfix: use the tokenizer of its "
+                            "training",
                             ids[i], (long long)whole.vocab);
     mba_status st = mba_session_plan(&s, &so);
     if (st == MBA_OK) st = mba_session_take(&s);

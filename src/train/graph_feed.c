@@ -75,7 +75,7 @@ static mba_status no_room(const graph_feed *f, int64_t g)
     }
     return mba_fail(MBA_E_ARG,
                     "graph %lld has %lld nodes and %lld edges\n"
-                    "why: a batch has room for %lld nodes and %lld edges\nfix: --nodes %lld --edges %lld, or more",
+                    "why: a batch has room for %lld nodes and %lld edges\nfix: use --nodes %lld --edges %lld, or more",
                     (long long)g, (long long)it.nodes, (long long)it.edges, (long long)f->c.nodes,
                     (long long)f->c.edges, (long long)nodes, (long long)edges);
 }
@@ -227,8 +227,8 @@ static mba_status find_order(graph_feed *f)
     f->order = mba_order_find(name);
     return f->order ? MBA_OK
                     : mba_fail(MBA_E_ARG,
-                               "no node order '%s'\n"
-                               "fix: a published name such as Mamba_Hybrid_Degree_Noise",
+                               "there is no node order '%s'\nfix: use a published name such "
+                               "as Mamba_Hybrid_Degree_Noise",
                                name);
 }
 
@@ -254,9 +254,9 @@ static mba_status take_memory(graph_feed *f, bool judges)
 static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
 {
     if (o->micros > 1)
-        return mba_fail(MBA_E_UNSUPPORTED, "several micro-batches of graphs\n"
-                                           "why: class weights and batch statistics are those of one batch\n"
-                                           "fix: larger --graphs, --nodes and --edges");
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "graph models cannot use several micro-batches\nwhy: class weights "
+                        "and batch statistics belong to one batch\nfix: use larger --graphs, --nodes and --edges");
     graph_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->c = m->graph;
@@ -269,7 +269,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
     const bool empty = st == MBA_OK && !f->base.size;
     if (empty && !o->held_out)
         st = mba_fail(MBA_E_FORMAT,
-                      "'%s' has no graph to train on\nfix: --data with a "
+                      "'%s' has no graph to train on\nfix: give --data a "
                       "collection that has a training part",
                       o->data ? o->data : "");
     if (st == MBA_OK && !empty) st = add_positions(f);
@@ -543,7 +543,7 @@ static void graph_describe(const mba_feed *base, char *text, size_t room)
     snprintf(text, room, "%lld graphs, %.1f nodes and %.1f edges on average%s%s%s%s%s", (long long)base->size,
              (double)s->nodes / (double)s->graphs, (double)s->edges / (double)s->graphs, made_up ? " (SYNTHETIC " : "",
              made_up ? made_up : "", made_up ? ")" : "", followed,
-             f->all ? "; no part held out: no validation (--validation 0.1 holds a tenth out)" : "");
+             f->all ? "; no validation part (--valid-fraction 0.1 holds out a tenth)" : "");
 }
 
 const mba_feed_type mba_graph_feed = {

@@ -96,11 +96,11 @@ static mba_status tell(const mba_graphnet *c, const char *name, const char *why,
 {
     if (!c->follows)
         return mba_fail(MBA_E_ARG,
-                        "'%s' is not what the model reads\nwhy: %s\n"
-                        "fix: --data of the kind it was trained on, or a new model: --model graphmamba-mnist --data %s",
+                        "'%s' does not fit the model\nwhy: %s\nfix: use data of the kind it was "
+                        "trained on, or a new model: --model graphmamba-mnist --data %s",
                         name, why, name);
     return mba_fail(MBA_E_ARG,
-                    "'%s' is not what the model reads\nwhy: %s\nfix: leave %s out of --set: the data says it", name,
+                    "'%s' does not fit the model\nwhy: %s\nfix: leave %s out of --set; it follows from the data", name,
                     why, given);
 }
 
@@ -109,11 +109,11 @@ mba_status mba_graph_fit_check(const mba_graphnet *c, const mba_graph_form *f, c
     char       why[WHY];
     const bool loss = !(c->follows & MBA_FOLLOWS_LOSS), outputs = !(c->follows & MBA_FOLLOWS_OUTPUTS);
     if (!f->node_width)
-        return mba_fail(
-            MBA_E_FORMAT,
-            "the nodes of '%s' have no features\nwhy: a model reads at least one\n"
-            "fix: name the folder of its text files, whose nodes get their degrees, or give them features (x)",
-            name);
+        return mba_fail(MBA_E_FORMAT,
+                        "the nodes of '%s' have no features\nwhy: a model needs at least "
+                        "one\nfix: give the folder of its text files, where nodes get their degrees, or add "
+                        "features (x)",
+                        name);
     if (!f->label_width)
         return mba_fail(MBA_E_FORMAT, "the graphs of '%s' have no labels\nfix: convert them with y, or name other data",
                         name);
@@ -134,8 +134,8 @@ mba_status mba_graph_fit_check(const mba_graphnet *c, const mba_graph_form *f, c
     tell_labels(why, c, f);
     if (c->follows && !loss && !outputs)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "no loss is for the labels of '%s'\nwhy: a label is %lld classes of %lld\n"
-                        "fix: one class, several of 0 or 1, or numbers",
+                        "no loss fits the labels of '%s'\nwhy: a label is %lld classes of "
+                        "%lld\nfix: use one class, several of 0 or 1, or numbers",
                         name, (long long)f->label_width, (long long)f->classes);
     return tell(c, name, why, loss && outputs ? "loss and outputs" : loss ? "loss" : "outputs");
 }

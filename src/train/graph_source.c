@@ -99,7 +99,7 @@ mba_status mba_graph_source_read(mba_graph_source *s, const mba_graphnet *c, con
 {
     mba_synthetic kind;
     if (!o->data && !made_for(&kind, c))
-        return mba_fail(MBA_E_ARG, "no data, and nothing that could be made up for this model\nfix: --data PATH");
+        return mba_fail(MBA_E_ARG, "there is no data, and no synthetic data for this model\nfix: add --data PATH");
     if (!o->data || mba_synthetic_parse(&kind, o->data)) MBA_TRY(make_up(s, c, kind, o));
     else if (mba_is_folder(o->data)) MBA_TRY(read_folder(s, c, o->data));
     else if (mba_is_pyg(o->data)) return mba_pyg_refuse(o->data);

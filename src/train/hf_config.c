@@ -40,7 +40,7 @@ static mba_status read_words(const mba_source *o, const mba_field *f, void *to)
     MBA_TRY(mba__source_text(o, f->name, f->kind == MBA_FIELD_WORD ? f->words[0] : "", &text));
     if (f->kind == MBA_FIELD_TEXT) {
         if (strlen(text) >= (size_t)f->count)
-            return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters\nfix: at most %d", f->name, strlen(text),
+            return mba_fail(MBA_E_FORMAT, "\"%s\" has %zu letters\nfix: use at most %d", f->name, strlen(text),
                             f->count - 1);
         strcpy(to, text);
         return MBA_OK;
@@ -130,10 +130,11 @@ static mba_status read_any(mba_model *m, mba_hf_format *format, const mba_source
             if (f == MBA_HF_VISION) MBA_TRY(mba__hf_vision_format(format, o));
             return read_model(m, *format, o);
         }
-    if (!type) return mba_fail(MBA_E_FORMAT, "no \"model_type\"\nwhy: nothing says which model this is\nfix: add it");
+    if (!type)
+        return mba_fail(MBA_E_FORMAT, "\"model_type\" is missing\nwhy: it says which model this is\nfix: add it");
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "the model type \"%s\"\n"
-                    "why: known are mamba, mamba2, nemotron_h, bamba, jamba, mambavision, graphmamba and mambascope\n"
+                    "the model type \"%s\" is not supported\nwhy: supported are mamba, mamba2, nemotron_h, bamba, "
+                    "jamba, mambavision, graphmamba and mambascope\n"
                     "fix: choose a checkpoint of one of them",
                     mba_quote(type).text);
 }

@@ -124,7 +124,7 @@ static mba_status rotary(const mba_source *o, mba_lm *c, double part_standard)
     if (!mba__source_get(&r, "partial_rotary_factor") && part != part_standard)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "\"partial_rotary_factor\" is %g, outside of \"rope_parameters\"\n"
-                        "why: transformers takes %g all the same\nfix: move it there, or leave it out",
+                        "why: transformers uses %g nevertheless\nfix: move it there, or leave it out",
                         part, part_standard);
     MBA_TRY(mba__source_real(&r, "partial_rotary_factor", part_standard, 0, 1, &part));
     MBA_TRY(mba__source_real(o, "rope_theta", 10000, 1, 1e12, &c->rope_base));
@@ -168,8 +168,8 @@ static mba_status repeat(mba_lm *c, int64_t layers, const char *(*block)(const v
         const char *b = block(ctx, i);
         if (n + strlen(b) + 1 > MBA_PATTERN_MAX)
             return mba_fail(MBA_E_UNSUPPORTED,
-                            "%lld layers\nwhy: at most %d sub-layers\n"
-                            "fix: choose a smaller checkpoint",
+                            "%lld layers are too many\nwhy: at most %d sub-layers are "
+                            "supported\nfix: choose a smaller checkpoint",
                             (long long)layers, MBA_PATTERN_MAX - 1);
         strcpy(c->pattern + n, b);
         n += strlen(b);
@@ -247,13 +247,14 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     if (!list) list = other;
     MBA_TRY(mba__source_text(o, "hybrid_override_pattern", NULL, &text));
     if (!list && !text)
-        return mba_fail(MBA_E_FORMAT, "neither \"layers_block_type\" nor \"hybrid_override_pattern\"\nfix: add one");
+        return mba_fail(MBA_E_FORMAT,
+                        "\"layers_block_type\" and \"hybrid_override_pattern\" are both missing\nfix: add one of them");
     if (list && !json_is_array(list))
         return mba_fail(MBA_E_FORMAT, "\"layers_block_type\" is not a list\nfix: correct it");
     if (text && strlen(text) >= MBA_PATTERN_MAX)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "a pattern of %zu sub-layers\nwhy: at most %d\n"
-                        "fix: choose a smaller checkpoint",
+                        "a pattern of %zu sub-layers is too long\nwhy: at most %d are "
+                        "supported\nfix: choose a smaller checkpoint",
                         strlen(text), MBA_PATTERN_MAX - 1);
     if (text) strcpy(c->pattern, text);
     if (list) {
@@ -267,8 +268,8 @@ static mba_status nemotron_pattern(mba_lm *c, const mba_source *o)
     }
     if (strspn(c->pattern, "M*-") != strlen(c->pattern) || !c->pattern[0])
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "the layers \"%s\"\nwhy: only Mamba-2, attention and dense MLPs can be computed\n"
-                        "fix: choose a checkpoint of these alone",
+                        "the layers \"%s\" are not supported\nwhy: only Mamba-2, attention and dense MLPs can "
+                        "be computed\nfix: choose a checkpoint with only these",
                         mba_quote(c->pattern).text);
     int64_t layers;
     MBA_TRY(mba__source_int(o, "num_hidden_layers", (int64_t)strlen(c->pattern), 1, MBA_FIELD_MOST, &layers));
@@ -406,8 +407,8 @@ static mba_status no_experts(const mba_source *o, int64_t layers)
     MBA_TRY(mba__source_int(o, "expert_layer_offset", 1, 0, MBA_FIELD_MOST, &p.from));
     if (experts == 1 || p.from >= p.every || p.from >= layers) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "a mixture of %lld experts\nwhy: only dense Jamba models can be computed\n"
-                    "fix: choose a dense checkpoint",
+                    "a mixture of %lld experts is not supported\nwhy: only dense Jamba "
+                    "models can be computed\nfix: choose a dense checkpoint",
                     (long long)experts);
 }
 
@@ -473,17 +474,16 @@ static mba_status native_attention(mba_lm *c, const mba_source *a)
     if (mlp) MBA_TRY(mba__source_absent(a, "mlp_dim", "an MLP inside of attention cannot be computed"));
     MBA_TRY(mba__source_bool(a, "causal", false, &causal));
     if (!causal)
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "attention is not causal\nwhy: a language model does not see what comes, and "
-                        "mamba_ssm takes false where \"causal\" is left out\n"
-                        "fix: choose a checkpoint with \"causal\": true in \"attn_cfg\"");
+        return mba_fail(MBA_E_UNSUPPORTED, "attention is not causal\nwhy: a language model must be causal, and "
+                                           "mamba_ssm assumes false if \"causal\" is missing\n"
+                                           "fix: choose a checkpoint with \"causal\": true in \"attn_cfg\"");
     MBA_TRY(mba__source_int(a, "d_conv", 0, 0, 16, &c->attn_conv));
     MBA_TRY(flag(a, "qkv_proj_bias", true, &c->attn_bias));
     MBA_TRY(flag(a, "out_proj_bias", true, &out_bias));
     if (out_bias == c->attn_bias) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "\"qkv_proj_bias\" and \"out_proj_bias\" differ\nwhy: attention here has biases in "
-                    "both projections or in none, and mamba_ssm takes true for what is left out\n"
+                    "\"qkv_proj_bias\" and \"out_proj_bias\" differ\nwhy: attention here has "
+                    "biases in both projections or in none, and mamba_ssm assumes true if one is missing\n"
                     "fix: choose a checkpoint in which they are the same");
 }
 
@@ -534,8 +534,8 @@ static mba_status read_mamba_ssm(mba_lm *c, const mba_source *o)
     MBA_TRY(mba__source_text(&ssm, "layer", "Mamba1", &n.mixer));
     if (strcmp(n.mixer, "Mamba1") && strcmp(n.mixer, "Mamba2"))
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "the layer \"%s\" of \"ssm_cfg\"\nwhy: only Mamba1 and Mamba2 can be computed\n"
-                        "fix: choose a checkpoint of these",
+                        "the layer \"%s\" of \"ssm_cfg\" is not supported\nwhy: only Mamba1 "
+                        "and Mamba2 can be computed\nfix: choose a checkpoint with these",
                         mba_quote(n.mixer).text);
     MBA_TRY(repeat(c, layers, native_block, &n));
     MBA_TRY(native_ssm(c, &ssm));

@@ -35,9 +35,9 @@ mba_status mba__hf_vision_format(mba_hf_format *out, const mba_source *o)
     const char              *theirs = first_of(o, published), *own = first_of(o, ours);
     if (theirs && own)
         return mba_fail(MBA_E_FORMAT,
-                        "\"%s\" and \"%s\" stand in one file\n"
-                        "why: the first is a key of the published format, the second one of ours\n"
-                        "fix: num_heads, window_size, num_classes, drop_path_rate, resolution, crop_pct; or heads, "
+                        "\"%s\" and \"%s\" are in one file\nwhy: the first is a key of the "
+                        "published format, the second one of ours\nfix: use either num_heads, window_size, "
+                        "num_classes, drop_path_rate, resolution, crop_pct; or heads, "
                         "windows, classes, drop_path, image, crop",
                         theirs, own);
     *out = own ? MBA_HF_VISION_OURS : MBA_HF_VISION;
@@ -70,7 +70,7 @@ static mba_status stages(const mba_source *o, const char *key, const int64_t *st
 static mba_status impossible(const char *key, const char *why)
 {
     return mba_fail(MBA_E_UNSUPPORTED,
-                    "\"%s\" is set to what cannot be computed\nwhy: %s\n"
+                    "\"%s\" has a value that is not supported\nwhy: %s\n"
                     "fix: choose a checkpoint without it",
                     key, why);
 }
@@ -117,8 +117,8 @@ static mba_status layer_scale(const mba_source *o, double *out)
     MBA_TRY(mba__source_real(o, "layer_scale", 0, 0, 1e6, out));
     if (mba__source_get(o, "layer_scale") && !(*out > 0))
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "\"layer_scale\" is 0\nwhy: the class begins with scales of 0 then\n"
-                        "fix: null for none; a small number for scales, whose values are in the weights");
+                        "\"layer_scale\" is 0\nwhy: then all scales start at 0\nfix: use "
+                        "null for none, or a small number for scales, whose values are in the weights");
     return MBA_OK;
 }
 

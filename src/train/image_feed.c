@@ -75,8 +75,8 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
     const int spare = mba_cpu_threads() - 1;
     if (f->set->classes != c->classes && !(o->held_out && f->set->classes < c->classes))
         return mba_fail(MBA_E_ARG,
-                        "the images at '%s' are of %lld classes, the model knows %lld\n"
-                        "fix: --set classes=%lld",
+                        "the images at '%s' have %lld classes, the model has %lld\nfix: --set "
+                        "classes=%lld",
                         path_of(o), (long long)f->set->classes, (long long)c->classes, (long long)f->set->classes);
     f->labels = calloc((size_t)c->batch, sizeof *f->labels);
     if (!f->labels) return mba_fail(MBA_E_NOMEM, "no memory for the labels of a batch");
@@ -102,8 +102,8 @@ static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_
     f->classes = m->vision.classes;
     f->judged_on = o->held_out || o->plain;
     f->held = has_held            ? ""
-              : o->validation > 0 ? "; others held out evenly by class (--validation)"
-                                  : "; no part held out: no validation (--validation 0.1 holds a tenth out)";
+              : o->validation > 0 ? "; others held out evenly by class (--valid-fraction)"
+                                  : "; no validation part (--valid-fraction 0.1 holds out a tenth)";
     mba_status st = open_set(&f->set, f->classes, o);
     if (st == MBA_OK) st = open_loader(f, &m->vision, o);
     if (st == MBA_OK) f->base.size = f->set->count;

@@ -15,7 +15,7 @@ static mba_status join(char out[PATH_ROOM], const char *folder, const char *name
 {
     return snprintf(out, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
                ? MBA_OK
-               : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", folder);
+               : mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter path", folder);
 }
 
 static bool has(const char *folder, const char *name)
@@ -28,7 +28,7 @@ static bool has(const char *folder, const char *name)
 mba_status mba_run_folder(char *out, size_t room, const char *resume)
 {
     size_t n = strlen(resume);
-    if (n + 2 > room) return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter one", resume);
+    if (n + 2 > room) return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter path", resume);
     memcpy(out, resume, n + 1);
     if (!has(resume, "config.json")) return MBA_OK;
     while (n > 1 && out[n - 1] == '/') n--;
@@ -62,11 +62,11 @@ static mba_status options_in(json_t **out, const char *path, bool versioned)
     json_t    *options = json_object_get(file, "options");
     if (st == MBA_OK && versioned && version != OPTIONS_VERSION)
         st = mba_fail(MBA_E_UNSUPPORTED,
-                      "its version is %lld, this program reads %d\nfix: go on with the program that began "
-                      "the run",
+                      "its version is %lld, this program reads %d\nfix: resume with the "
+                      "program that started the run",
                       (long long)version, OPTIONS_VERSION);
     if (st == MBA_OK && options && !json_is_object(options))
-        st = mba_fail(MBA_E_FORMAT, "its options are %s\nfix: --resume with another checkpoint of the run",
+        st = mba_fail(MBA_E_FORMAT, "its options are %s\nfix: resume from another checkpoint of the run",
                       mba_json_kind(options));
     if (st == MBA_OK) *out = json_incref(options);
     else st = mba_where(st, "reading '%s'", path);

@@ -18,7 +18,7 @@ static mba_status recompute_of(mba_recompute *out, const char *text)
             *out = (mba_recompute)i;
             return MBA_OK;
         }
-    return mba_fail(MBA_E_ARG, "--recompute %s\nfix: auto, on, off or states", text);
+    return mba_fail(MBA_E_ARG, "--recompute must be auto, on, off or states, not %s", text);
 }
 
 static mba_status device_of(const mba_device **out, const char *text)
@@ -29,7 +29,7 @@ static mba_status device_of(const mba_device **out, const char *text)
     if (!strcmp(text, "cuda")) return mba_device_cuda(out, 0);
     const long n = strncmp(text, "cuda:", 5) ? -1 : strtol(text + 5, &end, 10);
     if (n < 0 || n > 1024 || end == text + 5 || *end)
-        return mba_fail(MBA_E_ARG, "--device %s\nfix: cpu, cuda or cuda:N", text);
+        return mba_fail(MBA_E_ARG, "--device must be cpu, cuda or cuda:N, not %s", text);
     return mba_device_cuda(out, (int)n);
 }
 
@@ -38,11 +38,11 @@ static mba_status precision_of(mba_dtype *out, const char *text, const mba_devic
     const bool gpu = d->machine->cc > 0;
     *out = gpu ? MBA_BF16 : MBA_F32;
     if (text && strcmp(text, "fp32") && strcmp(text, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision %s\nfix: fp32 or bf16", text);
+        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s", text);
     if (text) *out = !strcmp(text, "bf16") ? MBA_BF16 : MBA_F32;
     if (*out == MBA_BF16 && !gpu)
-        return mba_fail(MBA_E_ARG, "--precision bf16 on the CPU\nwhy: it computes in fp32\nfix: --device cuda, or "
-                                   "leave it out");
+        return mba_fail(MBA_E_ARG,
+                        "bf16 is not available on the CPU\nfix: add --device cuda, or leave --precision out");
     return MBA_OK;
 }
 
@@ -83,9 +83,10 @@ static mba_status variants_of(const char **out, const char *text)
         const mba_status named = mba_op_named(&op, name);
         if (named != MBA_OK) return mba_where(named, "--op %s", text);
         if (p[len] != '=')
-            return mba_fail(MBA_E_ARG,
-                            "--op %s\nwhy: no variant of %s is named\nfix: --op %s=.., one of mambascope list ops",
-                            text, name, name);
+            return mba_fail(
+                MBA_E_ARG,
+                "--op %s\nwhy: no variant of %s is named\nfix: write --op %s=VARIANT; mambascope list ops names them",
+                text, name, name);
         snprintf(variant, sizeof variant, "%.*s", (int)strcspn(p + len + 1, ","), p + len + 1);
         const char *now = mba_alias_variant(name, variant);
         if (now != variant) note_alias(name, variant, now);
@@ -113,5 +114,5 @@ mba_status mba_model_options_apply(const mba_model_options *m, mba_session_optio
     MBA_TRY(mba_model_shape(&o->model, &m->shape));
     MBA_TRY(mba_run_options_apply(m, o));
     mba_model complete = o->model;
-    return mba_model_complete(&complete); // misuse is told here, with exit 2
+    return mba_model_complete(&complete); // reports misuse here, with exit code 2
 }

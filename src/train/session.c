@@ -126,10 +126,10 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     const double planned = (double)mba_program_bytes(s->program);
     if (planned > limit)
         return mba_fail(MBA_E_NOMEM,
-                        "the plan needs %s, %s are allowed\nwhy: %s%s\n"
-                        "fix: a smaller batch%s%s",
+                        "this step needs %s, but only %s are allowed\nwhy: %s%s\nfix: choose a "
+                        "smaller batch%s%s",
                         mba_size_of(planned).text, mba_size_of(limit).text, mba_model_batch_words(&s->model).text,
-                        s->recomputes ? ", with recomputation" : "",
+                        s->recomputes ? ", with recomputation on" : "",
                         s->recomputes || !o->backward ? "" : ", --recompute on",
                         o->memory_bytes > 0 ? ", or a larger --memory" : ", or a smaller model");
     return MBA_OK;

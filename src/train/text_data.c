@@ -29,8 +29,8 @@ mba_status mba_checkpoint_tokenizer(mba_tokenizer **out, const char *given, cons
     MBA_TRY(mba_checkpoint_config(&m, &format, checkpoint));
     if (m.task != MBA_TASK_TEXT || m.lm.vocab <= BYTES_VOCAB_MAX) return mba_tokenizer_create(out, "bytes");
     return mba_fail(MBA_E_ARG,
-                    "no tokenizer\nwhy: '%s' has no tokenizer.json, and a vocabulary of %lld is not bytes\n"
-                    "fix: --tokenizer PATH",
+                    "there is no tokenizer\nwhy: '%s' has no tokenizer.json, and its vocabulary of "
+                    "%lld is not that of bytes\nfix: add --tokenizer PATH",
                     checkpoint, (long long)m.lm.vocab);
 }
 
@@ -73,13 +73,13 @@ static mba_status is_raw(bool *raw, const char *path)
     *raw = mba_data_is_text(kind);
     if (*raw || kind == MBA_DATA_TOKENS || kind == MBA_DATA_UNKNOWN) return MBA_OK;
     return mba_fail(MBA_E_FORMAT,
-                    "'%s' holds neither text nor tokens\nwhy: it is %s\nfix: name text, JSON lines or token "
-                    "files; mambascope data inspect says what a file is",
+                    "'%s' holds neither text nor tokens\nwhy: it is %s\nfix: give text, JSON "
+                    "lines or token files; mambascope data inspect shows what a file is",
                     path,
                     kind == MBA_DATA_NPY           ? "one array (.npy)"
                     : kind == MBA_DATA_SAFETENSORS ? "named tensors (.safetensors)"
                     : kind == MBA_DATA_TOKENIZER   ? "a tokenizer.json, which goes to --tokenizer"
-                                                   : "JSON, but no JSON lines");
+                                                   : "JSON, but not JSON lines");
 }
 
 static mba_status find_raw(mba_listing *l, const char *data)
@@ -165,8 +165,8 @@ static mba_status prepared_before(bool *same, const char *folder, const json_t *
     json_decref(then);
     if (*same || !changed) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "the text has changed since it was prepared in '%s'\nwhy: a run goes on with what it began with\n"
-                    "fix: the text as it was, or another --out",
+                    "the text has changed since it was prepared in '%s'\nwhy: a run continues with "
+                    "the data of its start\nfix: restore the text, or choose another --out",
                     folder);
 }
 
@@ -177,12 +177,13 @@ static mba_status find_folder(char path[PATH_ROOM], bool *before, const char *fo
     *before = false;
     for (int k = 1; k < FOLDERS_MAX; k++) {
         const int n = k == 1 ? snprintf(path, PATH_ROOM, "%s", folder) : snprintf(path, PATH_ROOM, "%s-%d", folder, k);
-        if (n >= PATH_ROOM) return mba_fail(MBA_E_ARG, "the path '%.200s..' is too long\nfix: a shorter --out", folder);
+        if (n >= PATH_ROOM)
+            return mba_fail(MBA_E_ARG, "the path '%.200s..' is too long\nfix: choose a shorter --out", folder);
         if (access(path, F_OK)) return MBA_OK;
         MBA_TRY(prepared_before(before, path, source));
         if (*before) return MBA_OK;
     }
-    return mba_fail(MBA_E_ARG, "'%s' and its followers are all taken\nfix: another --out", folder);
+    return mba_fail(MBA_E_ARG, "'%s' and the following names are all taken\nfix: choose another --out", folder);
 }
 
 /* ---- preparing ---- */
@@ -213,7 +214,7 @@ static void tell_story(mba_text_data *d, const mba_listing *l, const mba_tokeniz
     if (l->n > 1) snprintf(more, sizeof more, " and %" PRId64 " more", l->n - 1);
     if (made && made->ends_in_text)
         snprintf(ends, sizeof ends,
-                 "; it has %s %" PRId64 " time%s, as text: data prepare --split-on ends documents there", made->end,
+                 "; it has %s %" PRId64 " time%s as text: data prepare --split-on ends documents there", made->end,
                  made->ends_in_text, made->ends_in_text == 1 ? "" : "s");
     if (mba_tokenizer_vocab(t) <= BYTES_VOCAB_MAX && o->vocab > BYTES_VOCAB_MAX)
         snprintf(vocab, sizeof vocab,
@@ -259,7 +260,7 @@ mba_status mba_text_data_open(mba_text_data *out, const mba_text_data_options *o
     mba_tokenizer *t = NULL;
     *out = (mba_text_data){ 0 };
     if (snprintf(out->path, sizeof out->path, "%s", o->data) >= (int)sizeof out->path)
-        return mba_fail(MBA_E_ARG, "the path '%.200s..' is too long\nfix: a shorter --data", o->data);
+        return mba_fail(MBA_E_ARG, "the path '%.200s..' is too long\nfix: choose a shorter --data", o->data);
     mba_status st = find_raw(&raw, o->data);
     if (st == MBA_OK && raw.n) {
         st = o->checkpoint ? mba_checkpoint_tokenizer(&t, o->tokenizer, o->checkpoint)
@@ -310,8 +311,9 @@ mba_status mba_run_tokenizer(mba_tokenizer_files *out, const mba_feed *text, con
     const bool both = st == MBA_OK && kept.n && out->n, same = both && same_tokens(out, &kept);
     if (both && !same && !given)
         st = mba_fail(MBA_E_ARG,
-                      "the data was made with another tokenizer than the model\nwhy: '%s/tokenizer.json' gives other "
-                      "numbers\nfix: prepare the data with it; or --tokenizer with that of the data, if this is meant",
+                      "the data was encoded with another tokenizer than the model\nwhy: '%s/tokenizer.json' "
+                      "gives other token ids\nfix: prepare the data with it, or give --tokenizer that of the "
+                      "data if this is intended",
                       path);
     const bool keep = st == MBA_OK && kept.n && (same || !out->n);
     mba_tokenizer_files_free(keep || st != MBA_OK ? out : &kept);

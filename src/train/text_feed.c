@@ -130,7 +130,7 @@ static mba_status check_given(const mba_tokenizer *t, const mba_token_notes *not
 {
     if (!notes || !strcmp(mba_tokenizer_name(t), notes->tokenizer)) return MBA_OK;
     return mba_fail(MBA_E_ARG,
-                    "the data was made with another tokenizer\nwhy: the notes of '%s' name %s, --tokenizer is %s\n"
+                    "the data was encoded with another tokenizer\nwhy: the notes of '%s' name %s, --tokenizer is %s\n"
                     "fix: leave --tokenizer out, or prepare the data again",
                     path, notes->tokenizer, mba_tokenizer_name(t));
 }

@@ -71,8 +71,8 @@ static mba_status begin(mba__run *r)
             mba_run_tokenizer(&r->tokenizer, r->train, r->o->feed.tokenizer, r->o->resume ? r->o->resume : r->o->init));
     r->s.tokenizer = &r->tokenizer;
     if (r->o->valid_every > 0 && !r->valid)
-        return mba_fail(MBA_E_ARG, "--valid-every, and nothing to validate with\nwhy: the data has no held-out part\n"
-                                   "fix: --validation 0.1 holds a tenth of it out");
+        return mba_fail(MBA_E_ARG, "--valid-every is set, but the data has no validation part\nfix: add "
+                                   "--valid-fraction 0.1 to hold out a tenth of it");
     if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
@@ -215,7 +215,7 @@ static mba_status explain(mba__run *r, const char **note)
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
-    else snprintf(r->note, sizeof r->note, "every operator is finite; the norm of the gradients is not");
+    else snprintf(r->note, sizeof r->note, "all operator outputs are finite; the gradient norm is not");
     *note = r->note;
     return MBA_OK;
 }
@@ -267,9 +267,9 @@ static mba_status give_up(mba__run *r, const char *note)
     const bool kept = r->o->out && r->step.index > r->began_at + BAD_STEPS_MAX;
     if (kept) MBA_TRY(mba__run_save(r));
     return mba_fail(MBA_E_DEVICE,
-                    "%d steps in a row could not be taken\nwhy: %s\nfix: a lower --lr, or a longer --warmup%s",
-                    BAD_STEPS_MAX, note ? note : "the loss does not come back",
-                    kept ? "; what was learned before them is saved" : "");
+                    "%d steps in a row were skipped\nwhy: %s\nfix: use a lower --lr or a longer --warmup%s",
+                    BAD_STEPS_MAX, note ? note : "the loss does not recover",
+                    kept ? "; the state before them is saved" : "");
 }
 
 static mba_status end_unread(mba__run *r)
@@ -278,8 +278,7 @@ static mba_status end_unread(mba__run *r)
     if (learned && !due(r->o->save_every, r->step.index)) MBA_TRY(mba__run_save(r));
     const mba_status st = mba_fail(r->unread, "%s", r->story);
     return learned
-               ? mba_where(st,
-                           "the batch after step %lld; what was learned before it is saved, --resume goes on with it",
+               ? mba_where(st, "the batch after step %lld; the state before it is saved, --resume continues from it",
                            (long long)r->step.index)
                : st;
 }

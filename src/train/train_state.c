@@ -78,7 +78,7 @@ static json_t *trainer_json(const mba__run *r)
 static mba_status save_as(mba__run *r, char path[PATH_ROOM], const char *name)
 {
     if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
-        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: a shorter --out", r->o->out);
+        return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", r->o->out);
     json_t    *trainer = trainer_json(r);
     mba_status st = mba_json_whole(trainer, "trainer.json");
     if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer);
@@ -99,7 +99,7 @@ mba_status mba__run_save(mba__run *r)
     return st;
 }
 
-/* `best` lies beside the step-*, which --keep removes. */
+/* `best` lies beside the step-*, which --keep-checkpoints removes. */
 mba_status mba__run_save_best(mba__run *r, bool saved)
 {
     char path[PATH_ROOM], step[PATH_ROOM];
@@ -122,8 +122,8 @@ mba_status mba__run_finish_save(mba__run *r)
 static mba_status read_floats(float *x, int n, const json_t *a)
 {
     if (!json_is_array(a) || json_array_size(a) != (size_t)n)
-        return mba_fail(MBA_E_FORMAT, "the guard of trainer.json is damaged\n"
-                                      "fix: --resume with an older checkpoint of the run");
+        return mba_fail(MBA_E_FORMAT, "the guard state in trainer.json is damaged\nfix: resume from an older "
+                                      "checkpoint of the run");
     for (int i = 0; i < n; i++) x[i] = (float)json_number_value(json_array_get(a, (size_t)i));
     return MBA_OK;
 }
@@ -135,7 +135,7 @@ static mba_status same(const json_t *t, const char *key, int64_t now)
     MBA_TRY(mba_json_int(t, key, now, INT64_MIN, INT64_MAX, &then));
     return then == now ? MBA_OK
                        : mba_fail(MBA_E_ARG,
-                                  "the checkpoint was made with %s %lld, now it is %lld\n"
+                                  "the checkpoint was saved with %s %lld, now it is %lld\n"
                                   "fix: give the options of the first run",
                                   key, (long long)then, (long long)now);
 }
@@ -148,7 +148,7 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
                ? MBA_OK
                : mba_fail(
                    MBA_E_ARG,
-                   "the checkpoint was made with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
+                   "the checkpoint was saved with %s '%s', now it is '%s'\nfix: give the options of the first run", key,
                    mba_quote(then).text, now);
 }
 
@@ -203,8 +203,8 @@ static mba_status load_weights(mba__run *r, char path[PATH_ROOM], const char *fr
     MBA_TRY(mba_checkpoint_config(&m, &format, path));
     if (m.task != r->s.model.task)
         return mba_fail(MBA_E_ARG,
-                        "'%s' is a model of %s, not of %s\n"
-                        "fix: leave --model out to go on with its own",
+                        "'%s' is a model of %s, not of %s\nfix: leave --model out to continue with "
+                        "its own model",
                         path, mba_task_name(m.task), mba_task_name(r->s.model.task));
     MBA_TRY(mba_model_complete(&m));
     const bool other = r->o->init && m.task == MBA_TASK_IMAGES && m.vision.classes != r->s.model.vision.classes;
@@ -248,7 +248,7 @@ static mba_status rewind_log(const char *path, int64_t step)
     mba_file_unmap(&map);
     return whole || !truncate(path, (off_t)keep)
                ? MBA_OK
-               : mba_fail(MBA_E_IO, "cannot shorten '%s'\nwhy: %s\nfix: is it writable?", path, strerror(errno));
+               : mba_fail(MBA_E_IO, "cannot truncate '%s'\nwhy: %s\nfix: make it writable", path, strerror(errno));
 }
 
 mba_status mba__run_open_log(mba__run *r)
@@ -261,7 +261,7 @@ mba_status mba__run_open_log(mba__run *r)
     r->log = fd < 0 ? NULL : fdopen(fd, "a");
     if (!r->log) {
         if (fd >= 0) close(fd);
-        return mba_fail(MBA_E_IO, "cannot write '%s'\nfix: is the directory writable, the disk full?", path);
+        return mba_fail(MBA_E_IO, "cannot write '%s'\nwhy: the folder is not writable, or the disk is full", path);
     }
     if (r->o->options) MBA_TRY(mba_run_options_save(r->o->options, r->o->out));
     MBA_TRY(mba_tokenizer_files_write(&r->tokenizer, r->o->out));
@@ -316,5 +316,5 @@ mba_status mba__run_check_log(const mba__run *r)
 {
     return !r->log || !ferror(r->log)
                ? MBA_OK
-               : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nfix: is the disk full?", r->o->out);
+               : mba_fail(MBA_E_IO, "cannot write the log in '%s'\nwhy: the disk may be full", r->o->out);
 }

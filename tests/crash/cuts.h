@@ -255,11 +255,11 @@ static void a_power_cut_loses_no_checkpoint(void **state)
         traced_run r = { 0 };
         record(d, scratch(name), &r,
                "train " MODEL
-               " --data '%s/%s' --validation 0.2 --steps 10 --save-every 2 --valid-every 2 --valid-batches 2 "
-               "--keep %d --stop-after 5 --quiet --out '%s/%s/run'",
+               " --data '%s/%s' --valid-fraction 0.2 --steps 10 --save-every 2 --valid-every 2 --valid-batches 2 "
+               "--keep-checkpoints %d --stop-after 5 --quiet --out '%s/%s/run'",
                scratch_dir, data[keep - 1], keep, scratch_dir, name);
         record(d, scratch(name), &r, "train --resume '%s/%s/run' --quiet", scratch_dir, name);
-        snprintf(what, sizeof what, "train --keep %d", keep);
+        snprintf(what, sizeof what, "train --keep-checkpoints %d", keep);
         cut_everywhere(d, what, run_is_sound);
         disk_destroy(d);
     }
@@ -271,16 +271,16 @@ static void a_power_cut_loses_no_store(void **state)
     need_tracer();
     disk *d = begin_record("stores");
     store_before = NULL;
-    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 1 --warmup 1 --out '%s/stores/run.db'",
-           scratch_dir);
+    record(d, scratch("stores"), NULL,
+           "profile " MODEL " --metric-sets '' --steps 1 --warmup 1 --out '%s/stores/run.db'", scratch_dir);
     store_after = store_words(scratch("stores/run.db"));
     assert_non_null(store_after);
     cut_everywhere(d, "profile", store_is_sound);
     disk_destroy(d);
     d = disk_create(scratch("stores"));
     store_before = store_after;
-    record(d, scratch("stores"), NULL, "profile " MODEL " --sets '' --steps 2 --warmup 1 --out '%s/stores/run.db'",
-           scratch_dir);
+    record(d, scratch("stores"), NULL,
+           "profile " MODEL " --metric-sets '' --steps 2 --warmup 1 --out '%s/stores/run.db'", scratch_dir);
     store_after = store_words(scratch("stores/run.db"));
     assert_non_null(store_after);
     assert_string_not_equal(store_after, store_before);

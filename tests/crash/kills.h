@@ -74,15 +74,15 @@ static void kill_runs(const char *what, const char *args, int wanted)
 }
 
 #define LONG_RUN \
-    "train " MODEL \
-    " --data tokens --validation 0.2 --steps 300 --valid-every 50 --valid-batches 2 --quiet --resume auto --out run"
+    "train " MODEL " --data tokens --valid-fraction 0.2 --steps 300 --valid-every 50 --valid-batches 2 --quiet " \
+    "--resume auto --out run"
 
 static void a_killed_run_ends_as_one_left_alone(void **state)
 {
     (void)state;
     dice_state = 88172645463325252u;
     kill_runs("training", LONG_RUN " --save-every 40", is_long ? 70 : 4);
-    kill_runs("saving", LONG_RUN " --save-every 5 --keep 1", is_long ? 70 : 4);
+    kill_runs("saving", LONG_RUN " --save-every 5 --keep-checkpoints 1", is_long ? 70 : 4);
 }
 
 /* The old store stays or the new one is whole; the next profile makes a new one. */

@@ -296,9 +296,9 @@ static const char *suite_is_one(const char *folder, const outcome *o)
 
 #define NEW(seed, steps) \
     "train " MODEL " --data ../tokens --seed " seed " --steps " steps " --save-every 1 --quiet --out run"
-#define JUDGED         " --validation 0.2 --valid-every 1 --valid-batches 1"
+#define JUDGED         " --valid-fraction 0.2 --valid-every 1 --valid-batches 1"
 #define BEGUN          "\"$M\" " NEW("1", "4") " --stop-after 2"
-#define MEASURE(steps) "profile " MODEL " --sets '' --steps " steps " --warmup 1 --out "
+#define MEASURE(steps) "profile " MODEL " --metric-sets '' --steps " steps " --warmup 1 --out "
 #define TINY           "suite --tiny --only graphmamba --out suite"
 
 static const pair pairs[] = {
@@ -308,10 +308,10 @@ static const pair pairs[] = {
       run_has_its_best, 6, 1 },
     { "train --resume and train", BEGUN, "train --resume run --quiet", NEW("2", "2"), run_is_one, 4, 1 },
     { "train --resume twice", BEGUN, "train --resume run --quiet", "train --resume run --quiet", run_is_one, 6, 1 },
-    { "train --resume and a branch", BEGUN, "train --resume run --keep 1 --quiet",
+    { "train --resume and a branch", BEGUN, "train --resume run --keep-checkpoints 1 --quiet",
       "train --resume run --out branch --quiet", both_runs, 6, 1 },
     { "a branch and train --resume", BEGUN, "train --resume run --out branch --quiet",
-      "train --resume run --keep 1 --quiet", both_runs, 6, 1 },
+      "train --resume run --keep-checkpoints 1 --quiet", both_runs, 6, 1 },
     { "prepare and prepare",
       "\"$M\" data prepare --out text ../text.txt && \"$M\" data prepare --out made --synthetic 9K",
       "data prepare --out shards ../text.txt", "data prepare --out shards --synthetic 9K", data_are_one, 6, 1 },

@@ -8,7 +8,7 @@ IMAGES = ("--model mambavision-t --set "
           "dim=8,in_dim=8,depths=1:1:1:1,heads=1:1:2:4,windows=0:0:2:1,image=24,drop_path=0.1 "
           "--batch 2 --data shapes")
 GRAPHS = "--model graphmamba-peptides-func --set layers=1,width=16,pe_count=4,pe_width=4 --graphs 4"
-RUN = f"train {TEXT} --data tokens --validation 0.2 --valid-every 1 --valid-batches 1 --save-every 1 --out run"
+RUN = f"train {TEXT} --data tokens --valid-fraction 0.2 --valid-every 1 --valid-batches 1 --save-every 1 --out run"
 PREPARE = "data prepare --out tokens text.txt"
 SIMULATE = "simulate --machine h200 " + TEXT.replace("--set", "--model-set")
 
@@ -40,16 +40,16 @@ class Case:
 
 # A store of a GPU, and one of this machine, which is made once and is the same for all points.
 GPU = ["tests/data/stores/h200_peer_small.db"]
-PROFILE = f"profile {TEXT} --steps 1 --warmup 1 --sets overview --out"
+PROFILE = f"profile {TEXT} --steps 1 --warmup 1 --metric-sets overview --out"
 
 ON_GPU = "--device cuda"
 
 CUDA_CASES = [
     # All checkpoints stay, so that the best one is known whichever step it is of.
-    Case("train", f"{RUN} --keep 9 --steps 4 {ON_GPU}", make=[PREPARE],
-         again=f"{RUN} --keep 9 --steps 4 {ON_GPU} --resume auto"),
+    Case("train", f"{RUN} --keep-checkpoints 9 --steps 4 {ON_GPU}", make=[PREPARE],
+         again=f"{RUN} --keep-checkpoints 9 --steps 4 {ON_GPU} --resume auto"),
     Case("train --resume", f"train --resume run --steps 6 {ON_GPU}",
-         make=[PREPARE, f"{RUN} --keep 9 --steps 4 {ON_GPU}"],
+         make=[PREPARE, f"{RUN} --keep-checkpoints 9 --steps 4 {ON_GPU}"],
          again=f"train --resume run --steps 6 {ON_GPU}"),
     Case("train images", f"train {IMAGES} --workers 1 --steps 3 --out run {ON_GPU}",
          again=f"train {IMAGES} --workers 1 --steps 3 --out run --resume auto {ON_GPU}"),
@@ -59,11 +59,11 @@ CUDA_CASES = [
          "train --model hybrid-130m --set width=64,layers=2,vocab=264,state=16,head_dim=32,chunk=16 --batch 2 "
          "--length 64 "
          f"--op attention=cudnn --steps 3 --json {ON_GPU}"),
-    Case("eval", f"eval --checkpoint run --data tokens --validation 0.2 --batch 2 --length 32 --json {ON_GPU}",
+    Case("eval", f"eval --checkpoint run --data tokens --valid-fraction 0.2 --batch 2 --length 32 --json {ON_GPU}",
          make=[PREPARE, f"{RUN} --steps 1"]),
     Case("profile", f"profile {TEXT} --steps 1 --warmup 1 --out p.db {ON_GPU}", measures=True, weight=5),
-    Case("profile --deep",
-         f"profile {TEXT} --steps 1 --warmup 1 --sets roofline --blocks --deep conv1d --out p.db {ON_GPU}",
+    Case("profile --source",
+         f"profile {TEXT} --steps 1 --warmup 1 --metric-sets roofline --blocks --source conv1d --out p.db {ON_GPU}",
          measures=True,
          weight=8),
     Case("suite", f"suite --tiny --only mamba2 --steps 2 --repeats 1 --out s {ON_GPU}", measures=True, weight=9),
@@ -78,7 +78,7 @@ CASES = [
     Case("train graphs", f"train {GRAPHS} --steps 1 --out run",
          again=f"train {GRAPHS} --steps 1 --out run --resume auto"),
     Case("train 2 threads", f"train {TEXT} --data tokens --steps 1 --json", make=[PREPARE], threads=2),
-    Case("eval", "eval --checkpoint run --data tokens --validation 0.2 --batch 2 --length 32 --json",
+    Case("eval", "eval --checkpoint run --data tokens --valid-fraction 0.2 --batch 2 --length 32 --json",
          make=[PREPARE, f"{RUN} --steps 1"]),
     Case("eval --grads", "eval --checkpoint run --tokens t.npy --json --logits l.npy --grads g.safetensors",
          make=[PREPARE, f"{RUN} --steps 1"]),

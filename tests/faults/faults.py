@@ -218,7 +218,7 @@ class Subject:
     # ---- judging ----
 
     # What is no reason to end a run, by the words that say so.
-    soft = {"run/samples.jsonl": b": no sample: ", "report.html": b"error: made without "}
+    soft = {"run/samples.jsonl": b": no sample: ", "report.html": b"error: the page is without "}
 
     def half(self, folder, name):
         """A line that the undisturbed run does not have; of a page: that it has no end."""
@@ -228,8 +228,16 @@ class Subject:
         return (os.path.exists(path) and
                 set(self.case.plain(read(path)).splitlines(True)) - set(self.logs[name].splitlines(True)))
 
+    @staticmethod
+    def recover(folder):
+        """Does what the next --resume does first: a best.old without a best gets its name back."""
+        best = os.path.join(folder, "run", "best")
+        if os.path.isdir(best + ".old") and not os.path.exists(best):
+            os.rename(best + ".old", best)
+
     def damage(self, folder, e):
         """What a failed run has left that it should not; None: nothing."""
+        self.recover(folder)
         left = {n: p for n, p in tree(folder).items() if not LITTER.search(n)}
         for name in self.before:
             if name in self.after and name not in left:

@@ -23,13 +23,17 @@ PASSES = 5                                                                      
 
 # name: configuration, sizes of the graphs. Smaller than lap_k: missing eigenvectors; 1: no edge at all.
 MODELS = {
+    # Node task; a class that never occurs; graphs smaller than lap_k; edge features; edges sorted by target.
     "voc_like": (preset(24, 3, BUCKET, ("linear+lap", 5), ("linear", 2), (8, 8), 3, None, 7, "weighted_cross_entropy"),
                  [13, 1, 6, 18]),
+    # Mean pooling; embedding tables of the real sizes; two missing labels; edges as (a, b), (b, a), ..
     "peptides_like": (preset(20, 3, NOISE, ("atom+lap", 9), ("bond", 3), (10, 6), 1, "mean", 4, "bce"),
                       [21, 9, 5, 1, 16, 3]),
+    # Max pooling; directed, unsorted, with self loops, a repeated edge, nodes without in-edges.
     "malnet_like": (preset(18, 2, BUCKET, ("linear", 5), ("one", 0), (0, 0), 3, "max", 5, "cross_entropy",
                            node_norm=True, pre_layers=1),
                     [30, 12, 45, 2]),
+    # Random-walk encodings.
     "walks_like": (preset(18, 2, NOISE, ("linear+rw", 5), ("one", 0), (0, 6), 2, "mean", 4, "cross_entropy", rw_k=7),
                    [14, 3, 25, 2]),
 }

@@ -75,7 +75,7 @@ mba_status mba_ceilings_measure(mba_ceilings *out, double time_s)
     if (!x || !y) {
         free(x);
         free(y);
-        return mba_fail(MBA_E_NOMEM, "no memory to measure what this machine can do\nfix: leave it %zu MB",
+        return mba_fail(MBA_E_NOMEM, "no memory to measure the ceilings of this machine\nfix: free %zu MB",
                         2 * sizeof(float) * STREAM_FLOATS >> 20);
     }
     MBA_PARALLEL_FOR(i, STREAM_FLOATS)

@@ -15,8 +15,8 @@ static mba_status cpu_take(void **out, size_t bytes)
     char        *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return mba_fail(MBA_E_NOMEM,
-                        "no memory for %s\nwhy: %s\n"
-                        "fix: a smaller --batch or --length, or --recompute on",
+                        "no memory for %s\nwhy: %s\nfix: use a smaller --batch or --length, or "
+                        "--recompute on",
                         mba_size_of((double)bytes).text, strerror(errno));
     madvise(p, all, MADV_HUGEPAGE);
     memcpy(p, &all, sizeof all);

@@ -35,8 +35,8 @@ mba_status mba_cpu_isa_check(void)
                         want);
     if (at > best())
         return mba_fail(MBA_E_ARG,
-                        "the environment has MBA_ISA=%s\nwhy: the most that this machine runs is %s\nfix: MBA_ISA=%s, "
-                        "or unset it",
+                        "the environment has MBA_ISA=%s\nwhy: the largest instruction set of this "
+                        "machine is %s\nfix: set MBA_ISA=%s, or unset it",
                         want, names[best()], names[best()]);
     return MBA_OK;
 }

@@ -76,11 +76,13 @@ static mba_status short_of_memory(size_t bytes)
     const double gb = 0.95e-9 * (double)gpu.left;
     cudaGetLastError(); // reported here
     if (cudaMemGetInfo(&left, &all) != cudaSuccess) return mba__cuda_failed(cudaErrorMemoryAllocation, "cudaMalloc");
-    if (gb >= 1) snprintf(fits, sizeof fits, "--memory %lldGB makes do with what was free, or ", (long long)gb);
+    if (gb >= 1)
+        snprintf(fits, sizeof fits, "use --memory %lldGB to limit the run to what was free, or ", (long long)gb);
     return mba_fail(MBA_E_NOMEM,
-                    "the GPU has too little memory: %s were asked for, %s of %s are free\n"
-                    "why: %s were free when this process began, others had the rest (nvidia-smi lists them)\n"
-                    "fix: %sa smaller --batch or --length, --recompute on, or end the others",
+                    "the GPU has too little memory: %s are needed, %s of %s are free\nwhy: %s were "
+                    "free when this process started; other processes hold the rest (nvidia-smi lists "
+                    "them)\nfix: %suse a smaller --batch or --length or --recompute on, or end the other "
+                    "processes",
                     mba_size_of((double)bytes).text, mba_size_of((double)left).text, mba_size_of((double)all).text,
                     mba_size_of((double)gpu.left).text, fits);
 }
@@ -408,10 +410,12 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
     if (!gpu.ready) {
         int n = 0;
         if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
-            return mba_fail(MBA_E_UNSUPPORTED,
-                            "no CUDA device\nwhy: the driver shows none\nfix: leave --device out to run on the CPU");
+            return mba_fail(
+                MBA_E_UNSUPPORTED,
+                "there is no CUDA device\nwhy: the driver lists none\nfix: leave --device out to run on the CPU");
         if (ordinal < 0 || ordinal >= n)
-            return mba_fail(MBA_E_ARG, "no CUDA device %d\nwhy: this machine has %d\nfix: --device cuda:0", ordinal, n);
+            return mba_fail(MBA_E_ARG, "there is no CUDA device %d\nwhy: this machine has %d\nfix: use --device cuda:0",
+                            ordinal, n);
         CUDA_TRY(cudaSetDevice(ordinal));
         MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));

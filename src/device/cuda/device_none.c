@@ -55,8 +55,8 @@ mba_status mba_calibrate_cuda(mba_reading *out, int *n, mba_calibrate_fn *told, 
 mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
 {
     (void)told, (void)of;
-    return mba_fail(MBA_E_UNSUPPORTED, "cannot imitate machines\nwhy: this program was built without CUDA\n"
-                                       "fix: validate --counterfactual compares what was measured elsewhere");
+    return mba_fail(MBA_E_UNSUPPORTED, "cannot emulate machines\nwhy: this program was built without CUDA\nfix: "
+                                       "mambascope validate --counterfactual - uses measurements of another GPU");
 }
 
 mba_status mba_cuda_gemm_candidates(int most, int repeats, double hold_s, mba_cuda_gemm_candidate_fn *fn, void *ctx)

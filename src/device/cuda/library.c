@@ -10,14 +10,14 @@ mba_status mba_library_open(const char *file, const mba_library_name *names, voi
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return mba_fail(MBA_E_UNSUPPORTED,
-                        "cannot open %s\nwhy: %s\nfix: install the CUDA libraries, or point LD_LIBRARY_PATH at them",
+                        "cannot open %s\nwhy: %s\nfix: install the CUDA libraries, or add them to LD_LIBRARY_PATH",
                         file, dlerror());
     for (; names->name; names++) {
         void *f = dlsym(library, names->name);
         if (!f)
             return mba_fail(MBA_E_UNSUPPORTED,
-                            "%s has no %s\nwhy: another version than the one this program was built for", file,
-                            names->name);
+                            "%s has no %s\nwhy: it is another version than the one that this program was built for",
+                            file, names->name);
         memcpy((char *)table + names->field, &f, sizeof f);
     }
     return MBA_OK;

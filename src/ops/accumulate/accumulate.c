@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* accumulate.c -- y = x, or y += x: a gradient contribution whose maker cannot add by itself. Declaration. */
+/* accumulate.c -- y = x, or y += x: adds a gradient contribution for operators that cannot add themselves. The
+ * declaration. */
 #include "ops/accumulate/accumulate_slots.h"
 
 static mba_status accumulate_shape(const mba_node *n, mba_type *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* accumulate_cpu.c -- rows in parallel; both sides may be views. */
+/* accumulate_cpu.c -- accumulate on the CPU: rows in parallel; both operands may be strided views. */
 #include "ops/accumulate/accumulate_slots.h"
 
 mba_status MBA_CPU_FN(accumulate_fwd)(const mba_call *c)

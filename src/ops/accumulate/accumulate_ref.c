@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* accumulate_ref.c -- fp64; the executor adds. */
+/* accumulate_ref.c -- the reference of accumulate: fp64. It only copies; the code that runs references adds. */
 #include "ops/accumulate/accumulate_slots.h"
 
 void accumulate_ref(const mba_ref_call *c)

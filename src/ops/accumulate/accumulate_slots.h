@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* accumulate_slots.h -- what the files of this folder share. */
+/* accumulate_slots.h -- what the files of accumulate share: slots by name and the declarations of variants. */
 #ifndef MBA_ACCUMULATE_SLOTS_H
 #define MBA_ACCUMULATE_SLOTS_H
 

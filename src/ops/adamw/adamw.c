@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw.c -- the optimizer over a flat parameter group: the declaration.
+/* adamw.c -- Adam with decoupled weight decay over a flat parameter group: the declaration.
  *
  *   g *= min(1, clip / (norm + 1e-6));   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2;   t = step + 1
  *   p -= lr ( (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p )
  *
- * The bf16 compute copy, where there is one, is written in the same pass (on CUDA; the CPU computes in fp32
- * and has none). */
+ * On CUDA the same pass writes the bf16 compute copy, if there is one. The CPU computes in fp32 and has none. */
 #include "ops/adamw/adamw.h"
 
 #include <math.h>
@@ -44,7 +43,7 @@ void mba_adamw_all(mba_graph *g, const mba_adamw_options *o)
     }
 }
 
-/* The gradient is only written where it is left at zero. */
+/* The gradient is written only if it is cleared. */
 static mba_cost adamw_cost(const mba_node *n)
 {
     const double e = (double)mba_elems(n->in[P]), copy = n->in[COPY] ? mba_tensor_bytes(n->in[COPY]) : 0;
@@ -62,8 +61,8 @@ static mba_status adamw_cpu_plan(mba_plan *p, const mba_node *n, const mba_machi
     return MBA_OK;
 }
 
-/* CUDA: small blocks, so that an SM whose memory is nearer takes more of them; each takes several trips, so that the
- * powers of the betas are not worked out too often, and fewer where the group would not fill the SMs. */
+/* CUDA: blocks are small, so that SMs with faster access to memory process more of them. Each block takes up to eight
+ * trips, so that it rarely computes the powers of the betas, and fewer trips if the group would not fill the SMs. */
 static mba_status adamw_flat_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     enum { BLOCKS_SM = 4, TRIPS = 8 };

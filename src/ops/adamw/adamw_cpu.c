@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_cpu.c -- one pass over parameters, gradients and moments, in blocks. */
+/* adamw_cpu.c -- adamw on the CPU: one pass over parameters, gradients and moments, blocks in parallel. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { BLOCK = 16384 }; // values per work item: 64 KB of each operand
 
-/* The same update with the divisions by 1 - beta^t taken out of the loop. */
+/* Factors of the update; the divisions by 1 - beta^t are done once, outside the loop. */
 typedef struct factors {
     float clip, b1, c1, b2, c2, rate, root, eps, shrink;
 } factors;
@@ -33,7 +33,7 @@ MBA_SIMD vf moved(vf p, vf m, vf v, const factors *f)
     return p - (f->rate * m / (vf_sqrt(v) * f->root + f->eps) + f->shrink * p);
 }
 
-/* Four vectors at a time, all loads before all stores: a quarter less time (adamw.md). */
+/* Updates four vectors at a time, with all loads before all stores: this takes a quarter less time (adamw.md). */
 MBA_SIMD void update_four(float *p, const float *grad, float *m, float *v, const factors *f)
 {
     vf p1[4], m1[4], v1[4];

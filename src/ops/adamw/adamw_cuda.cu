@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_cuda.cu -- one pass over the parameters of a group, their gradients and moments; the compute copy goes with it.
+/* adamw_cuda.cu -- one pass over the parameters of a group, their gradients, moments and the compute copy.
  *
- *   the update of adamw.c, per element, with fp32 p, g, m, v (n) and a bf16 or fp32 copy (n), if any
+ *   the update of adamw.c, per element, with fp32 p, g, m, v (n) and an optional copy (n) in bf16 or fp32
  *
- * kernel     adamw_flat     a block takes the next `trips` times 1024 values, four of each operand per thread and trip
+ * kernel     adamw_flat     a block takes `trips` times 1024 consecutive values, four of each operand per thread and
+ *            trip
  * takes      any number of values
- * launch     grid ceil(n / (1024 trips)), eight trips or fewer where the SMs would not be full (adamw_flat_plan), block
+ * launch     grid ceil(n / (1024 trips)), eight trips, or fewer if the SMs would not be full (adamw_flat_plan), block
  *            256
  * resources  sm_90a, CUDA 13.0: 50 to 52 registers, 37 B of shared memory, no spill  [docs]
- * moves      reads 16n bytes, writes 12n (16n where gradients are left at zero) and the copy: bound by DRAM
+ * moves      reads 16n bytes, writes 12n (16n if gradients are cleared) and the copy: bound by DRAM
  * floor      n = 129e6 with a bf16 copy: 3.9 GB, 900 us at 4.3 TB/s
  * measured   H200: 2978 us, 103 % of floor (memory), DRAM 85 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      no sums
  *
- * What the step multiplies by (powers of the betas, in double) is worked out once per block: for every eight thousand
- * values, not for every thousand. Four resident blocks an SM with equal shares of the group had the SMs busy for 92 %
- * of the time (H200, counters: 692 of 748 thousand cycles): memory does not serve all of them equally, and the last is
- * waited for. */
+ * A block computes the factors of the step (powers of the betas, in double) once: per eight thousand values, not per
+ * thousand. Why not four resident blocks per SM with equal shares: the SMs are then busy for 92 % of the time (H200,
+ * counters: 692 of 748 thousand cycles), because memory does not serve all SMs equally and the kernel waits for the
+ * slowest. */
 #include "device/cuda/block_timestamps.cuh"
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/adamw/adamw_slots.h"
 }
 
-/* As factors of adamw_cpu.c: the divisions by 1 - beta^t are taken out. */
+/* The factors of adamw_cpu.c; the divisions by 1 - beta^t are done once per block. */
 struct factors {
     float clip, b1, c1, b2, c2, rate, root, eps, shrink;
     bool  skip;
@@ -52,7 +53,7 @@ struct group {
     int64_t n;
 };
 
-/* N values at i; a skipped step only writes the copy, and zeros. */
+/* Updates N values at i. A skipped step writes only the copy and the cleared gradients. */
 template <int N, typename T, bool COPIES>
 static __device__ __forceinline__ void update(const group &x, const factors &f, bool zero, int64_t i)
 {

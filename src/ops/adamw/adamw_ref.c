@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_ref.c -- fp64, only the maths. */
+/* adamw_ref.c -- the reference of adamw: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/adamw/adamw_slots.h"

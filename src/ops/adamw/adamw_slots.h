@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_slots.h -- what the files of this folder share. */
+/* adamw_slots.h -- what the files of adamw share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_ADAMW_SLOTS_H
 #define MBA_ADAMW_SLOTS_H
 
@@ -9,9 +9,9 @@
 typedef struct adamw_attr {
     mba_adamw_options o;
     int64_t           zero;
-} adamw_attr; /* zero: leave no gradient behind */
+} adamw_attr; /* zero: clear the gradients */
 
-/* What a step multiplies by, in double: 1 - beta^t loses half its digits in float. */
+/* Factors of a step, in double: 1 - beta^t loses half its digits in float. */
 typedef struct adamw_factors {
     bool   skip;
     double clip, lr, unbias1, unbias2; /* unbias: 1 / (1 - beta^t) */
@@ -21,6 +21,6 @@ adamw_factors adamw_factors_of(const adamw_attr *a, const mba_step *s, double no
 void adamw_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(adamw_fwd);
 mba_launch_fn adamw_cuda;
-enum { ADAMW_BLOCK = 256, ADAMW_VALUES = 4 }; /* threads of a CUDA block, values of a thread at a time */
+enum { ADAMW_BLOCK = 256, ADAMW_VALUES = 4 }; /* threads per CUDA block, values per thread and trip */
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* adamw_test.c -- three steps worked by hand, plain loops in double over many, skipping, clipping, zeros, bits. */
+/* adamw_test.c -- three steps worked by hand, twenty against loops in double, skipping, clipping, cleared gradients,
+ * same bits. */
 #include "tests/threads.h"
 
 #include "ops/adamw/adamw.h"
@@ -14,7 +15,7 @@ typedef struct opt_graph {
     mba_tensor  *decay, *no_decay, *norm;
 } opt_graph;
 
-/* n parameters that decay, n that do not; the tests write gradients themselves and run the update alone. */
+/* n parameters that decay and n that do not. The tests write the gradients themselves and run only the update. */
 static opt_graph make(int64_t n, const mba_adamw_options *o, bool accumulate)
 {
     opt_graph   t;
@@ -29,7 +30,7 @@ static opt_graph make(int64_t n, const mba_adamw_options *o, bool accumulate)
     mba_adamw_all(t.g, o);
     assert_ok(mba_graph_status(t.g));
     t.norm = t.g->nodes[t.g->nnodes - 1]->in[NORM];
-    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // leaves moments of its own behind: cleared
+    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // this run writes moments, which the next line clears
     memset(t.p->memory[MBA_OPTIM], 0, t.p->layout.arena_bytes[MBA_OPTIM]);
     return t;
 }
@@ -57,7 +58,7 @@ static float *beside(const opt_graph *t, const mba_tensor *p, mba_storage *st)
 
 static float *grad(const opt_graph *t, const mba_tensor *p) { return beside(t, p, p->st->grad); }
 
-/* As a checkpoint finds them: by role and name. */
+/* Finds a moment as a checkpoint does: by role and name. */
 static float *moment(const opt_graph *t, const mba_tensor *p, const char *name)
 {
     for (int32_t s = 0; s < t->g->nstorages; s++)
@@ -96,7 +97,7 @@ static void adamw_of_hand_worked_values(void **state)
             assert_near(moment(&t, t.decay, "m.decay")[i], m[k][i], 1e-6);
             assert_near(moment(&t, t.decay, "v.decay")[i], v[k][i], 1e-6);
             assert_near(moment(&t, t.no_decay, "v.no_decay")[i], v[k][i], 1e-6);
-            assert_near(grad(&t, t.decay)[i], g[k][i], 0); // one micro-batch: nothing to clear
+            assert_near(grad(&t, t.decay)[i], g[k][i], 0); // one micro-batch: the update leaves gradients unchanged
         }
     }
     destroy(t);
@@ -113,7 +114,8 @@ static void plain_step(adam *x, double g, int t, double lr, const mba_adamw_opti
     x->p -= lr * (x->m / (1 - pow(o->beta1, t)) / (sqrt(x->v / (1 - pow(o->beta2, t))) + o->eps) + decay * x->p);
 }
 
-/* Twenty steps over more than a block, gradients of all sizes, clipped every other time, resumed at a late step. */
+/* Twenty steps over more than one block: gradients of all magnitudes, clipped in every other step, starting at a late
+ * step number. */
 static void adamw_follows_plain_loops_in_double(void **state)
 {
     (void)state;
@@ -140,7 +142,7 @@ static void adamw_follows_plain_loops_in_double(void **state)
             plain_step(&x[i], g[i / N][i % N] * clip, index + 1, 1e-2, &o, i < N ? o.decay : 0);
         step(&t, index, 1e-2f, 0);
         assert_near(*(float *)mba_program_at(t.p, t.norm), sqrt(sum), 1e-7 * sqrt(sum));
-        for (int i = 0; i < 2 * N; i++) assert_near(g[i / N][i % N], 0, 0); // left ready to be added into
+        for (int i = 0; i < 2 * N; i++) assert_near(g[i / N][i % N], 0, 0); // cleared for the next accumulation
     }
     /* per step: p rounds (2^-24 |p|), and the step of 1e-2 is off by some 10 roundings */
     for (int i = 0; i < 2 * N; i++) assert_near(p[i / N][i % N], x[i].p, STEPS * (fabs(x[i].p) + 0.1) / 16777216);
@@ -148,7 +150,7 @@ static void adamw_follows_plain_loops_in_double(void **state)
     destroy(t);
 }
 
-/* NaN, infinity and a norm above the limit leave parameters and moments alone, bit for bit. */
+/* NaN, infinity and a norm above the limit leave parameters and moments unchanged, bit for bit. */
 static void adamw_skips_bad_steps(void **state)
 {
     (void)state;
@@ -157,7 +159,7 @@ static void adamw_skips_bad_steps(void **state)
         opt_graph    t = make(N, &usual, accumulate);
         const size_t pn = t.p->layout.arena_bytes[MBA_PARAM], on = t.p->layout.arena_bytes[MBA_OPTIM];
         for (int i = 0; i < N; i++) grad(&t, t.decay)[i] = grad(&t, t.no_decay)[i] = 1;
-        step(&t, 0, 0.1f, 1000); // a good one: moments to keep
+        step(&t, 0, 0.1f, 1000); // a valid step, which makes moments
         char *p = malloc(pn), *o = malloc(on);
         assert_true(p && o);
         memcpy(p, t.p->memory[MBA_PARAM], pn);
@@ -172,7 +174,7 @@ static void adamw_skips_bad_steps(void **state)
         }
         for (int i = 0; i < N; i++) grad(&t, t.decay)[i] = 1;
         grad(&t, t.decay)[3] = 2000;
-        step(&t, 1, 0.1f, 0); // without a limit it counts
+        step(&t, 1, 0.1f, 0); // without a limit the update happens
         assert_true(memcmp(t.p->memory[MBA_PARAM], p, pn) && memcmp(t.p->memory[MBA_OPTIM], o, on));
         free(p);
         free(o);
@@ -180,13 +182,13 @@ static void adamw_skips_bad_steps(void **state)
     }
 }
 
-/* Moments are linear in the clipped gradient: (3, 4) cut to length 1 is (0.6, 0.8). */
+/* Moments are linear in the clipped gradient: (3, 4) clipped to norm 1 is (0.6, 0.8). */
 static void adamw_clips_by_the_whole_norm(void **state)
 {
     (void)state;
     mba_adamw_options o = usual;
     for (int k = 0; k < 2; k++) {
-        o.clip = k ? 1 : 6; // 6: longer than the gradient
+        o.clip = k ? 1 : 6; // 6: above the norm of the gradient
         opt_graph t = make(1, &o, false);
         grad(&t, t.decay)[0] = 3;
         grad(&t, t.no_decay)[0] = 4;

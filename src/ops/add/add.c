@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add.c -- y = a + b: where branches meet. Its backward has no nodes: both take over the gradient of y. */
+/* add.c -- y = a + b, where branches join: the declaration. The backward pass has no nodes: the gradient of y is the
+ * gradient of both inputs. */
 #include "ops/add/add.h"
 
 #include "ops/add/add_slots.h"
@@ -41,7 +42,7 @@ static void add_build(mba_graph *g, const mba_case *c)
         mba_add(g, a, mba_relu2(g, mba_relu2(g, a)));
         return;
     }
-    if (c->dim[2] == 4) { // a is added to before b is read
+    if (c->dim[2] == 4) { // the gradient of a, which is b's too, is added to before b's is read
         mba_tensor *b = mba_relu2(g, x);
         mba_relu2(g, a);
         mba_add(g, a, b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_cpu.c -- rows in parallel; y may lie in the memory of a. */
+/* add_cpu.c -- add on the CPU: rows in parallel; y may share the memory of a. */
 #include "ops/add/add_slots.h"
 
 mba_status MBA_CPU_FN(add_fwd)(const mba_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand moves once. */
+/* add_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand is read or written once. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
 #include "ops/add/add_slots.h"

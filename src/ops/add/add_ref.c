@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_ref.c -- fp64. */
+/* add_ref.c -- the reference of add: fp64, dense arrays, plain loops. */
 #include "ops/add/add_slots.h"
 
 void add_ref(const mba_ref_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_slots.h -- what the files of this folder share. */
+/* add_slots.h -- what the files of add share: slots by name and the declarations of variants. */
 #ifndef MBA_ADD_SLOTS_H
 #define MBA_ADD_SLOTS_H
 

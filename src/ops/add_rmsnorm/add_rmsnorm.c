@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm.c -- sum = res + m; y = sum * rstd * w: the declaration.
+/* add_rmsnorm.c -- sum = res + m; y = sum * rstd * w, a residual add and a root-mean-square norm: the declaration.
  *
- *   rstd[r] = 1 / sqrt(mean_c sum[r,c]^2 + eps), fp32, saved. Without m the stream is res itself. */
+ *   rstd[r] = 1 / sqrt(mean_c sum[r,c]^2 + eps), fp32, saved. Without m, sum is res itself. */
 #include "ops/add_rmsnorm/add_rmsnorm.h"
 
 #include "ops/add/add.h"
@@ -48,7 +48,7 @@ static void add_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const 
 {
     mba_tensor            *res = n->in[RES], *m = n->in[M];
     const add_rmsnorm_attr a = { .out = mba_wants(m) ? m->type.dtype : MBA_NONE };
-    if (!d[Y]) { // only the sum is used: an add
+    if (!d[Y]) { // only the sum is used: the operator is an add
         mba_grad_pass(g, res, d[SUM]);
         mba_grad_pass(g, m, d[SUM]);
         return;
@@ -90,8 +90,8 @@ static mba_status add_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* CUDA: the stream is fp32, so vectors have four values; thread groups where every row is whole vectors, else a block
- * per row. */
+/* CUDA: the residual stream is fp32, so a vector has four values. Thread groups process rows of whole vectors;
+ * otherwise a block takes a row. */
 static mba_status check_types(const mba_machine *m, const mba_tensor *stream, const mba_tensor *y,
                               const mba_tensor *branch)
 {
@@ -149,14 +149,14 @@ static mba_status add_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, con
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, with a branch, as views; the stream goes on behind the norm when dim[4]. */
+/* dims: R, C, with a branch, as views; dim[4]: what uses the stream after the norm. */
 static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t  R = c->dim[0], C = c->dim[1], wide = c->dim[3] ? 2 * C + 3 : C;
     const mba_type x = MBA_TYPE(MBA_F32, R, wide);
     mba_tensor    *res = mba_param(g, "res", x, MBA_INIT_NORMAL(1), MBA_DECAY), *m = NULL;
     mba_tensor    *w = mba_param(g, "w", MBA_TYPE(MBA_F32, C), MBA_INIT_NORMAL(1), MBA_NO_DECAY);
-    if (c->dim[3]) { // both are columns of one matrix, used once more
+    if (c->dim[3]) { // both are columns of one matrix, which is also used elsewhere
         mba_tensor *all = mba_add(g, res, mba_param(g, "m", x, MBA_INIT_NORMAL(1), MBA_DECAY));
         m = mba_cast(g, mba_slice(g, all, 1, 1, C), g->compute);
         res = mba_slice(g, all, 1, C + 2, C);
@@ -165,8 +165,8 @@ static void add_rmsnorm_build(mba_graph *g, const mba_case *c)
         m = mba_case_act(g, "m", x, MBA_INIT_NORMAL(1));
     }
     mba_tensor *y = mba_add_rmsnorm(g, &res, m, w, g->compute, 1e-5f);
-    if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, g->compute, 1e-5f); // the next block
-    if (c->dim[4] == 2) {                                                  // y is columns, too
+    if (c->dim[4] == 1) mba_add_rmsnorm(g, &res, y, w, g->compute, 1e-5f); // the norm of the next block
+    if (c->dim[4] == 2) {                                                  // y is columns of a matrix, too
         mba_tensor *second = mba_add_rmsnorm(g, &res, NULL, w, g->compute, 1e-2f), *j = mba_concat(g, y, second);
         mba_add(g, j, j);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm.h -- the head of every block: the stream takes the last branch in, and is normalised.
+/* add_rmsnorm.h -- the first operator of every block: adds the last branch to the residual stream and normalises it.
  *
  *     mba_tensor *m = NULL;                                        // no branch before the first block
  *     for (..) {
@@ -12,8 +12,8 @@
 
 #include "core/graph.h"
 
-/* res, m (.., C); w (C). Returns norm(res + m) * w over the last axis, of dtype `out`; *res becomes
- * the sum. m may be NULL: then *res stays what it is. */
+/* res, m (.., C); w (C). Returns norm(res + m) * w over the last axis, of dtype `out`. *res becomes the sum; if m is
+ * NULL, *res does not change. */
 mba_tensor *mba_add_rmsnorm(mba_graph *g, mba_tensor **res, mba_tensor *m, mba_tensor *w, mba_dtype out, float eps);
 
 extern const mba_op mba_op_add_rmsnorm, mba_op_add_rmsnorm_bwd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_cpu.c -- parts of rows in parallel; what happens to a row is in ops/norm_rows.h. */
+/* add_rmsnorm_cpu.c -- add_rmsnorm on the CPU: parts of 64 rows in parallel, with the loops of ops/norm_rows.h. */
 #include "ops/add_rmsnorm/add_rmsnorm_slots.h"
 #include "ops/norm_rows.h"
 

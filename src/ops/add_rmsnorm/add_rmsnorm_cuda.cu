@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_cuda.cu -- kernels norm_fwd_group, norm_bwd_group and their loops of ops/norm_rows.cuh: the stream is
- * fp32, the branch and what is normalised are fp32 or bf16. */
+/* add_rmsnorm_cuda.cu -- launchers of norm_fwd_group, norm_bwd_group and the *_loop kernels of ops/norm_rows.cuh. The
+ * residual stream is fp32; the branch and the normalised output are fp32 or bf16. */
 #include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/add_rmsnorm/add_rmsnorm_slots.h"

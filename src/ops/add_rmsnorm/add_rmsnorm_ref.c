@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_ref.c -- fp64, only the maths. */
+/* add_rmsnorm_ref.c -- the reference of add_rmsnorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/add_rmsnorm/add_rmsnorm_slots.h"

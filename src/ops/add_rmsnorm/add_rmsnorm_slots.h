@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_slots.h -- what the files of this folder share. */
+/* add_rmsnorm_slots.h -- what the files of add_rmsnorm share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_ADD_RMSNORM_SLOTS_H
 #define MBA_ADD_RMSNORM_SLOTS_H
 
@@ -11,13 +12,13 @@ enum { SUM, Y, RSTD };
 enum { DY, DSUM, STREAM, WB, RSTDB }; /* backward: in, out */
 enum { DRES, DM, DW };
 
-/* out: dtype of y forward, of the branch's gradient backward (none: MBA_NONE). */
+/* out: the dtype of y (forward) or of the branch's gradient (backward; MBA_NONE if there is no branch). */
 typedef struct add_rmsnorm_attr {
     float     eps;
     mba_dtype out;
 } add_rmsnorm_attr;
 
-/* How rows are dealt to threads on CUDA: vectors of four values, for the stream is fp32. */
+/* How threads share rows on CUDA. Vectors have four values, because the residual stream is fp32. */
 enum { ADD_RMSNORM_STAGES = 2 };
 static inline mba__thread_group add_rmsnorm_threads(const mba_tensor *stream)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* add_rmsnorm_test.c -- hand-worked values and many threads; the general proofs run over `cases`. */
+/* add_rmsnorm_test.c -- hand-worked values, thread counts; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/add_rmsnorm/add_rmsnorm.h"
@@ -43,7 +43,7 @@ static void add_rmsnorm_takes_many_rows_at_any_thread_count(void **state)
     assert_large_case(g, mba_add_rmsnorm(g, &res, y, w, MBA_F32, 1e-5f));
 }
 
-/* Only the stream goes on: the operator is an add, and needs no backward node. */
+/* Only the sum is used: the operator is an add, and needs no backward node. */
 static void add_rmsnorm_without_a_use_of_its_output_is_an_add(void **state)
 {
     (void)state;

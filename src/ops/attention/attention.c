@@ -76,7 +76,8 @@ mba_tensor *mba__attention(mba_graph *g, mba_attention_args a)
 
 /* ---- backward ---- */
 
-/* Views of one storage that may hold a common element: columns of one pitch are told apart, all else by bounds. */
+/* True if two views may share an element. Columns of one pitch are compared exactly, all other views by their
+ * bounds. */
 static bool overlap(const mba_tensor *a, const mba_tensor *b)
 {
     const int64_t end_a = a->offset + (mba_elems(a) / a->run - 1) * a->pitch + a->run;
@@ -86,7 +87,7 @@ static bool overlap(const mba_tensor *a, const mba_tensor *b)
     return a->pitch != b->pitch || !(ca + a->run <= cb || cb + b->run <= ca);
 }
 
-/* dq, dk and dv are written at the same time: where two of them are one view, neither could be added to the other. */
+/* dq, dk and dv are written in one pass, so two of them that share memory could not be added to each other. */
 static mba_status attention_bwd_shape(const mba_node *n, mba_type *out)
 {
     MBA_TRY(inputs_fit(n));
@@ -111,7 +112,7 @@ static void attention_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d
     for (int k = Q; k <= V; k++) mba_grad_add(g, i[k], b->out[DQ + k - Q]);
 }
 
-/* ---- cost: pairs that `causal` leaves; ids may mask more, which shapes do not tell ---- */
+/* ---- cost: the pairs that `causal` allows; ids may mask more, which shapes do not show ---- */
 
 static mba_cost attention_cost(const mba_node *n)
 {
@@ -160,7 +161,7 @@ attention_fwd_work attention_fwd_work_of(const attention_dims *d)
     return w;
 }
 
-/* One per thread, but never more than there are items. */
+/* One worker per thread, but never more than there are items. */
 static size_t workers_bytes(int64_t floats, int64_t items)
 {
     const int64_t threads = mba_cpu_threads();
@@ -201,7 +202,7 @@ attention_bwd_work attention_bwd_work_of(const attention_dims *d)
     return w;
 }
 
-/* Few key heads (a batch of one) would leave cores idle: then every query head is an item of its own. */
+/* With few key heads (a batch of one) cores would be idle. Then each query head is a work item. */
 int64_t attention_parts(const attention_dims *d) { return d->B * d->Hk < 32 ? d->group : 1; }
 
 static mba_status attention_bwd_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -249,7 +250,7 @@ static void attention_build(mba_graph *g, const mba_case *c)
     }
     mba_tensor *y = mba__attention(g, a);
     if (!(flags & TWICE)) return;
-    a.scale = 0.3; // gradients meet and outputs lie side by side
+    a.scale = 0.3; // a second use: gradients add up, and outputs are columns of one matrix
     mba_tensor *both = mba_concat(g, y, mba__attention(g, a));
     mba_add(g, both, both);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention.h -- softmax attention with grouped heads, never holding the (L, L) matrix.
+/* attention.h -- softmax attention with grouped heads, without storing the (L, L) matrix.
  *
  *     mba_tensor *y = mba_attention(g, .q = q, .k = k, .v = v, .ids = NULL, .causal = true, .scale = 0);
  *
  * q (B, L, H, P), k and v (B, Lk, Hk, P), y as q; dense, or columns of one packed projection (q | k | v). H is
- * a multiple of Hk: query head h reads key head h / (H/Hk). A scale of 0 stands for 1/sqrt(P). `causal`: row t
+ * a multiple of Hk: query head h reads key head h / (H/Hk). A scale of 0 means 1/sqrt(P). `causal`: row t
  * sees keys 0 .. t. `ids` (B, L), optional: rows see only keys of the same id (packed documents). Both
- * want Lk == L. For a gradient, q, k and v must not share memory. */
+ * require Lk == L. For a gradient, q, k and v must not share memory. */
 #ifndef MBA_ATTENTION_H
 #define MBA_ATTENTION_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_bwd_cpu.c -- backward: five products per tile of queries x keys, probabilities made again from LSE.
+/* attention_bwd_cpu.c -- attention backward on the CPU: five products per tile of queries x keys; probabilities are
+ * recomputed from LSE.
  *
- * Keys are the vector side here: P, dS (queries, keys) and dk^T, dv^T (values, keys). One item is a key head
- * of one sequence with all its query heads, or with one of them (attention_parts): it owns their dq, and a part
- * of dk and dv that is summed at the end, in the order of heads. Nothing is shared between items. */
+ * Vectors run along keys: P, dS (queries, keys) and dk^T, dv^T (values, keys). A work item is a key head of one
+ * sequence with all its query heads, or with one of them (attention_parts). It owns their dq, and a partial sum of dk
+ * and dv; the partial sums are added at the end, in the order of heads. Items share nothing. */
 #include <math.h>
 
 #include "ops/attention/attention_tiles.h"
@@ -13,15 +14,15 @@ typedef struct backward {
     attention_bwd_work size;
     const mba_call    *call;
     mba_heads          in[DOUT + 1], out[DV + 1];
-    int64_t            P, keys, parts;    /* padded head and keys; items per key head */
+    int64_t            P, keys, parts;    /* padded width and keys; items per key head */
     float             *part_dk, *part_dv; /* (B, Hk, parts) heads of panels */
     double             scale;
     bool               causal;
 } backward;
 
-/* What a worker holds of the item it is at; see attention_bwd_work. */
+/* Buffers of a worker for its current item; sizes in attention_bwd_work. */
 typedef struct item {
-    int64_t  b, hk, h; /* h: the query head at hand */
+    int64_t  b, hk, h; /* h: the current query head */
     float   *kt, *vt, *kn, *qs, *qn, *gs, *gn, *dq, *lse, *delta, *p, *ds, *dk, *dv;
     int32_t *ids; /* of the sequence, padded; NULL: one document */
 } item;
@@ -70,7 +71,8 @@ static void pack_key_head(const backward *w, item *i)
     for (int64_t s = 0; s < w->keys; s++) i->ids[s] = s < w->d.Lk ? ids[s] : 0;
 }
 
-/* delta_t = <do_t, o_t>, which is sum_s p_ts <do_t, v_s>. Rows behind the end have LSE infinity: their p is 0. */
+/* delta_t = <do_t, o_t>, which equals sum_s p_ts <do_t, v_s>. Rows beyond the end have LSE infinity, so their p is
+ * 0. */
 static void pack_query_head(const backward *w, item *i)
 {
     const int64_t L = w->d.L;
@@ -91,13 +93,13 @@ static void pack_query_head(const backward *w, item *i)
 
 /* ---- one tile ---- */
 
-/* Rows t .. t + rows against one panel of keys from s: what is not seen becomes -infinity, its exponential 0. */
+/* Masks rows t .. t + rows against one panel of keys from s: masked scores become -infinity, their exponential 0. */
 static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int64_t rows, int64_t s, bool one_document)
 {
     vi lane;
     for (int k = 0; k < LANES; k++) lane[k] = k;
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t last = (w->causal ? t + r : w->d.Lk - 1) - s; // the last key of the panel that is seen
+        const int64_t last = (w->causal ? t + r : w->d.Lk - 1) - s; // the last visible key of the panel
         for (int j = 0; j < VECTORS; j++) {
             float *x = p + r * PANEL + j * LANES;
             vi     sees = lane + j * LANES <= vi_set((int32_t)(last < PANEL ? last : PANEL));
@@ -107,7 +109,7 @@ static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int
     }
 }
 
-/* Scores and <do, v> become p and p (<do, v> - delta). */
+/* Turns scores into p, and <do, v> into dS = p (<do, v> - delta). */
 static void differentiate(float *p, float *ds, const float *lse, const float *delta, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++) UNROLLED for (int j = 0; j < VECTORS; j++)
@@ -119,13 +121,13 @@ static void differentiate(float *p, float *ds, const float *lse, const float *de
         }
 }
 
-/* The first row of the tile whose strip reaches the diagonal; a multiple of STRIP. */
+/* The first row of the tile whose strip reaches the diagonal: a multiple of STRIP. */
 static int64_t first_row(const backward *w, const tile *b, int64_t s)
 {
     return w->causal && s > b->t ? (s - b->t) / STRIP * STRIP : 0;
 }
 
-/* p, dS, and what they add to the panel's dk and dv. */
+/* Computes p and dS, and adds their contributions to the panel's dk and dv. */
 static void panel_products(const backward *w, const item *i, const tile *b, int64_t panel)
 {
     const int64_t s = b->s + panel, from = first_row(w, b, s), rows = b->queries - from, t = b->t + from, P = w->P;
@@ -224,7 +226,7 @@ static void run_item(const backward *w, float *worker, int64_t number)
     }
 }
 
-/* dk or dv of the keys of one panel: the sum of its parts, turned back into rows. */
+/* dk or dv of the keys of one panel: adds the partial sums and transposes back into rows. */
 static void write_panel(const backward *w, int slot, const float *parts, int64_t b, int64_t hk, int64_t s)
 {
     const bool       adds = mba_adds(w->call->node, slot);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_cpu.c -- forward: blocks of queries in parallel, blocks of keys in order, online softmax.
+/* attention_cpu.c -- attention forward on the CPU: blocks of queries in parallel, blocks of keys in order, online
+ * softmax.
  *
- * Queries are the vector side everywhere: scores are S^T (keys, queries) and outputs O^T (values, queries),
- * so maxima, sums and rescaling go down columns and never across a vector. Scores are in units of
- * log 2, whose factor the packed queries carry. */
+ * Vectors run along queries: scores are S^T (keys, queries) and outputs O^T (values, queries), so maxima, sums and
+ * rescaling never cross the lanes of a vector. Scores are in units of log 2; the packed queries contain the factor. */
 #include <float.h>
 #include <math.h>
 
@@ -14,13 +14,13 @@ typedef struct forward {
     attention_fwd_work size;
     const mba_call    *call;
     mba_heads          q, k, v, o;
-    int64_t            P, keys;             /* padded head, padded keys */
+    int64_t            P, keys;             /* padded width of a head, padded keys */
     float             *packed_k, *packed_v; /* (B, Hk, keys/STRIP, P, STRIP); (B, Hk, keys, P) */
     float              scale;               /* times log2 e */
     bool               causal;
 } forward;
 
-/* One block of queries of one head, and where its worker keeps it. */
+/* One block of queries of one head, and the buffers of its worker. */
 typedef struct block {
     int64_t        b, h, from, count; /* queries from .. from + count */
     const float   *kp, *vp;           /* packed keys and values of its head */
@@ -53,9 +53,9 @@ static void pack_queries(const forward *f, const block *w)
 
 /* ---- one panel of queries against one block of keys ---- */
 
-/* Keys that a query does not see get -infinity, whose exponential is 0 exactly. `last` is the last key, counted
- * in this block, that the first query of the panel sees; later queries see `more` further ones each. Without ids
- * there is one document. */
+/* Masks keys that a query does not see with -infinity, whose exponential is exactly 0. `last` is the last key of this
+ * block that the first query of the panel sees; each later query sees `more` further keys. Without ids there is one
+ * document. */
 static void mask_panel(float *s, int64_t rows, int64_t last, int more, const int32_t *ids, const int32_t *ids_k)
 {
     vi step;
@@ -69,8 +69,8 @@ static void mask_panel(float *s, int64_t rows, int64_t last, int more, const int
         }
 }
 
-/* Scores become probabilities under the new maximum; the sums follow. True if the maximum rose, and then
- * `alpha` is what older outputs shrink by. */
+/* Turns scores into probabilities under the new maximum and updates the sums. Returns true if the maximum rose; then
+ * `alpha` is the factor by which earlier outputs shrink. */
 static bool softmax_panel(float *s, int64_t rows, float *m, float *l, vf *alpha)
 {
     vf top[VECTORS], sum[VECTORS], old[VECTORS];
@@ -96,7 +96,7 @@ static bool softmax_panel(float *s, int64_t rows, float *m, float *l, vf *alpha)
     return any;
 }
 
-/* Panel `at` of the block against keys from .. from + rows. */
+/* Processes panel `at` of the block against keys from .. from + rows. */
 static void attend_panel(const forward *f, const block *w, int64_t at, int64_t from, int64_t rows, bool one_document)
 {
     const float  *q = w->q + at * f->P, *k = w->kp + from * f->P, *v = w->vp + from * f->P;
@@ -151,7 +151,7 @@ static void write_block(const forward *f, const block *w)
 static void attend_block(const forward *f, float *worker, int64_t item)
 {
     const int64_t heads = f->d.B * f->d.H, blocks = mba_ceil(f->d.L, ATT_QUERIES);
-    const int64_t from = (blocks - 1 - item / heads) * ATT_QUERIES; // long rows first
+    const int64_t from = (blocks - 1 - item / heads) * ATT_QUERIES; // longest rows first
     block         w = { .b = item % heads / f->d.H, .h = item % f->d.H, .from = from };
     w.count = f->d.L - from < ATT_QUERIES ? f->d.L - from : ATT_QUERIES;
     w.q = worker;
@@ -171,7 +171,7 @@ static void attend_block(const forward *f, float *worker, int64_t item)
     pack_queries(f, &w);
     memset(w.o, 0, sizeof(float) * (size_t)(ATT_QUERIES * f->P));
     for (int64_t t = 0; t < ATT_QUERIES; t++) {
-        w.m[t] = -FLT_MAX; // finite: -infinity less -infinity has no meaning
+        w.m[t] = -FLT_MAX; // finite: -infinity - -infinity is NaN
         w.l[t] = 0;
     }
     attend_keys(f, &w);

@@ -4,7 +4,7 @@
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
  *   q, o (B, L, H, P)   k, v (B, Lk, Hk, P) bf16     LSE, delta (B, H, L) fp32
  *
- * kernel     attention_fwd_mma     32 queries a warp; keys and values in tiles of 64, two on their way
+ * kernel     attention_fwd_mma     32 queries per warp; keys and values in tiles of 64, the next one copied ahead
  * takes      bf16, P <= 128 and a multiple of 8, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
  * resources  sm_90a, CUDA 13.0: 139 to 218 registers, no spill  [docs]
@@ -12,16 +12,15 @@
  * measured   H200: 91.6 us, 18 % of floor (memory), L1/shared 24 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: keys ascend
  *
- * kernel     attention_bwd_mma     queries (dq, delta) or keys (dk, dv) for rows, 32 a warp (16 where P > 64)
+ * kernel     attention_bwd_mma     rows are queries (dq, delta) or keys (dk, dv), 32 per warp (16 if P > 64)
  * takes      as forward
- * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows where P > 64
+ * launch     grid B H ceil(L/128) (dq), then B Hk ceil(Lk/128) (dk, dv), block 128; half the rows if P > 64
  * resources  sm_90a, CUDA 13.0: 142 to 242 registers, no spill  [docs]
- * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, for no sum needs an atomic
+ * moves      q, k, v, do once per block and again from L2; 7 products instead of 5, so that no sum needs atomics
  * measured   not yet  [docs]
  * order      fixed: columns ascend, heads of a group in order
  *
- * kernel     attention_bwd_one_tile   a head a block: queries, keys, values and do stay in shared memory for both
- *            passes
+ * kernel     attention_bwd_one_tile   one block per head: q, k, v and do stay in shared memory for both passes
  * takes      as forward, L and Lk <= 256, P <= 64, a key head for each query head
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
  * resources  sm_90a, CUDA 13.0: 176 to 250 registers, no spill  [docs]
@@ -30,19 +29,19 @@
  * order      fixed: columns ascend */
 #include "ops/attention/attention_tensor.cuh"
 
-enum { COLUMNS = ATT_MMA_COLUMNS }; /* of a tile; a step takes 8 N of them */
+enum { COLUMNS = ATT_MMA_COLUMNS }; /* columns per tile; a step takes 8 N of them */
 
 template <int PP> struct tile_row {
     bf16 x[PP + 8];
-}; /* 8 more: an odd number of vectors */
+}; /* padded by 8: rows are an odd number of vectors apart, against bank conflicts */
 
-/* n rows from `first` on of a head, into shared memory; what lies beyond the head is zero. */
+/* Copies n rows of a head, from `first` on, into shared memory; rows and columns beyond the head become zero. */
 template <int PP>
 static __device__ __forceinline__ void stage_rows(tile_row<PP> *to, int n, const bf16 *from, int64_t step, int first,
                                                   int rows, int P)
 {
     constexpr int VECTORS = PP / 8;
-#pragma unroll 1 // copies are few, registers scarce
+#pragma unroll 1 // there are few copies, and registers are scarce
     for (int i = threadIdx.x; i < n * VECTORS; i += blockDim.x) {
         const int  r = i / VECTORS, c = i % VECTORS * 8;
         const bool in = first + r < rows && c < P;
@@ -50,7 +49,7 @@ static __device__ __forceinline__ void stage_rows(tile_row<PP> *to, int n, const
     }
 }
 
-/* n words of a row of numbers, zeros beyond its end. */
+/* Copies n words; words beyond the end become zero. */
 template <typename W>
 static __device__ __forceinline__ void stage_words(W *to, int n, const W *from, int first, int rows)
 {
@@ -58,7 +57,7 @@ static __device__ __forceinline__ void stage_words(W *to, int n, const W *from, 
         cp_async4(to + i, first + i < rows ? from + first + i : from, first + i < rows);
 }
 
-/* ---- products. T x 16 rows of a, in shared memory or as fragments; b's rows in shared memory ---- */
+/* ---- products: a is T x 16 rows in shared memory or fragments, b is rows in shared memory ---- */
 
 template <int PP, int T>
 static __device__ __forceinline__ void left_rows(uint32_t (&f)[T][4], const tile_row<PP> *a, int k)
@@ -136,7 +135,7 @@ static __device__ __forceinline__ void add_product(float (&o)[T][PP / 8][4], con
 template <int PP> struct fwd_smem {
     tile_row<PP> k[2][COLUMNS], v[2][COLUMNS];
     int32_t      ids[2][COLUMNS];
-    tile_row<PP> q[]; /* as many as the block has threads */
+    tile_row<PP> q[]; /* one row per thread of the block */
 };
 
 template <int PP>
@@ -154,7 +153,7 @@ template <int PP>
 __global__ void __maxnreg__(PP <= 64 ? 168 : 255) attention_fwd_mma(const __grid_constant__ attention_operands<bf16> p)
 {
     constexpr int  T = 2, N = PP <= 96 ? 4 : 2, STEP = 8 * N, ROWS = T * 16;
-    constexpr bool KEPT = PP <= 48; // queries in registers: wider ones would not fit
+    constexpr bool KEPT = PP <= 48; // queries stay in registers; wider heads would not fit
     MBA_DYNAMIC_SMEM(smem);
     fwd_smem<PP>       &sm = *(fwd_smem<PP> *)smem;
     const int           warp = warp_of_block();
@@ -180,7 +179,7 @@ __global__ void __maxnreg__(PP <= 64 ? 168 : 255) attention_fwd_mma(const __grid
     nothing_yet(w);
     for (int tile = c.first; tile < c.last; tile++) {
         cp_wait<0>();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and all warps are done with the previous one
         if (tile + 1 < c.last) stage_keys(sm, p, r, g, tile + 1);
 #pragma unroll 1
         for (int at = 0; at < COLUMNS; at += STEP) {
@@ -205,20 +204,20 @@ __global__ void __maxnreg__(PP <= 64 ? 168 : 255) attention_fwd_mma(const __grid
         put_rows(p.out.of(r.b, r.head), p.out.row, o[m], w.sum[m], row + m * 16, p.L, p.P, false);
 }
 
-/* ---- backward. Rows x meet columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta); then x1's gradient is scale
- * dS y1 and, of keys, x2's is P y2. Rows are queries (q, do) or KEYS (k, v); columns the other ---- */
+/* ---- backward. For rows x and columns y: S = x1 y1^T, dP = x2 y2^T, dS = P (dP - delta). The gradient of x1 is scale
+ * dS y1; for KEYS the gradient of x2 is P y2. Rows are queries (q, do) or KEYS (k, v); columns are the other ---- */
 
 template <int PP, int T, bool KEYS> struct sums {
     float d1[T][PP / 8][4], d2[KEYS ? T : 1][KEYS ? PP / 8 : 1][4];
 };
 
-/* What a warp knows of its rows; LSE and delta only of queries. */
+/* Rows of a warp; LSE and delta are set only for queries. */
 template <int T> struct rows_of_warp {
     int   row, rows;
     float lse[T][2], delta[T][2];
 };
 
-/* What is in shared memory of the columns of a step. */
+/* The columns of a step, in shared memory. */
 template <int PP> struct columns_at {
     const tile_row<PP> *y1, *y2;
     const float        *lse, *delta;
@@ -261,7 +260,7 @@ static __device__ __forceinline__ void put_sums(const sums<PP, T, KEYS> &sum, co
     }
 }
 
-/* delta of query t, whose do lies in shared memory. */
+/* delta of query t, whose do is in shared memory. */
 template <int PP>
 static __device__ __forceinline__ float delta_of(const attention_operands<bf16> &p, int64_t b, int head, int t,
                                                  const tile_row<PP> &dout)
@@ -311,7 +310,7 @@ static __device__ __forceinline__ void stage_columns(bwd_smem<PP, ROWS> &sm, con
     cp_commit();
 }
 
-/* delta and LSE of the block's queries, for this pass and the next one. */
+/* Computes delta and loads LSE of the block's queries, for this pass and the next one. */
 template <int PP, int ROWS>
 static __device__ __forceinline__ void know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
                                                     const rows_of_block &r)
@@ -360,11 +359,11 @@ __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
     for (int step = 0, tile = c.first; step < steps; step++) {
         const int slot = step & 1, here = tile * COLUMNS;
         cp_wait<0>();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and all warps are done with the previous one
         if (++tile == c.last) {
             tile = c.first;
             head++;
-        } // queries of a group: head after head
+        } // the query heads of a group follow each other
         if (step + 1 < steps) stage_columns<PP, ROWS, KEYS>(sm, p, r.b, head, g, slot ^ 1, tile * COLUMNS);
 #pragma unroll 1
         for (int at = 0; at < COLUMNS; at += STEP) {
@@ -377,9 +376,9 @@ __global__ void __launch_bounds__(ATT_MMA_THREADS, 2)
     put_sums<PP, T, KEYS>(sum, p, r.b, r.head, row);
 }
 
-/* ---- backward of short rows: both passes of a head from one copy in shared memory ---- */
+/* ---- backward of short rows: both passes of a head use one copy in shared memory ---- */
 
-/* Shared memory: q, k, v, do (rows each), then LSE, delta and ids of as many. */
+/* Pointers into shared memory: q, k, v, do, then LSE, delta and ids, one per row. */
 template <int PP> struct one_tile_smem {
     tile_row<PP> *q, *k, *v, *dout;
     float        *lse, *delta;
@@ -456,7 +455,7 @@ __global__ void __maxnreg__(PP <= 48 ? 200 : 255)
 
 /* ---- launchers ---- */
 
-/* The statements with PP, the padded width of a head, as a constant. */
+/* Runs the statements with PP, the padded width of a head, as a compile-time constant. */
 #define WITH_NARROW(P, ...) \
     do { \
         if ((P) <= 32) { \

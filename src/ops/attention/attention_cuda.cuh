@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_cuda.cuh -- what the attention kernels share: where heads lie, which tiles a block goes through. */
+/* attention_cuda.cuh -- shared by the CUDA kernels of attention: addresses of heads, and the tiles that a block
+ * processes. */
 #ifndef MBA_ATTENTION_CUDA_CUH
 #define MBA_ATTENTION_CUDA_CUH
 
@@ -22,12 +23,12 @@ template <typename T> struct heads {
 template <typename T> struct attention_operands {
     heads<const T> q, k, v, dout, o;
     heads<T>       out, dq, dk, dv;
-    const int32_t *ids; /* (B, L), rows at ids_row */
+    const int32_t *ids; /* (B, L), ids_row apart */
     int64_t        ids_row;
     float         *lse;   /* (B, H, L) */
     float         *delta; /* (B, H, L), scratch: <do, o> */
     int            B, L, Lk, H, Hk, group, P;
-    int            together[2]; /* heads whose blocks run beside each other; of keys */
+    int            together[2]; /* attention_together for blocks of queries, of keys */
     float          scale;
     bool           causal;
     uint32_t       adds;
@@ -86,15 +87,15 @@ template <typename T> static inline attention_operands<T> attention_bwd_operands
     return p;
 }
 
-/* A block has `ROWS` rows of one head: queries, or (backward, KEYS) keys, which meet the queries of
- * every head of their group. */
+/* A block has `ROWS` rows of one head: queries, or keys (backward, KEYS). Keys are combined with the queries of all
+ * heads of their group. */
 struct rows_of_block {
     int     first, head;
     int64_t b;
 };
 
-/* Rows with most to do first: causal queries from the end, causal keys from the beginning; some heads after others, so
- * that what they meet stays in L2 (attention_together). */
+/* Orders blocks so that rows with most work come first: causal queries from the end, causal keys from the beginning.
+ * Heads run in turns, so that the columns of a turn stay in L2 (attention_together). */
 template <typename T>
 static __device__ __forceinline__ rows_of_block rows_of_block_of(const attention_operands<T> &p, int rows, bool keys)
 {
@@ -107,7 +108,7 @@ static __device__ __forceinline__ rows_of_block rows_of_block_of(const attention
     return r;
 }
 
-/* Column tiles first .. last-1 that rows first .. see something of. */
+/* The column tiles first .. last-1 that are visible to some row of the block. */
 struct column_tiles {
     int first, last;
 };

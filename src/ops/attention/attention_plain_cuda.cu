@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_plain_cuda.cu -- softmax attention in fp32 throughout, for heads of any type, place and width up to 256.
+/* attention_plain_cuda.cu -- softmax attention in fp32, for heads of any type, alignment and width up to 256.
  *
- * kernel     attention_fwd_plain     32 queries a block against tiles of 32 keys; a thread has 2 x 4 scores and 2 rows
- *            of o
+ * kernel     attention_fwd_plain     32 queries per block, tiles of 32 keys; a thread has 2 x 4 scores and 2 rows of o
  * takes      fp32 or bf16, P <= 256
  * launch     grid ceil(L/32) B H, block 128, dynamic smem 3 tiles of 32 (P + 4) fp32 and one of scores
  * resources  sm_90a, CUDA 13.0: 105 to 179 registers, no spill  [docs]
@@ -10,7 +9,7 @@
  * measured   not yet  [docs]
  * order      fixed: keys ascend
  *
- * kernel     attention_bwd_plain     32 queries (dq) or 32 keys (dk, dv) a block
+ * kernel     attention_bwd_plain     32 queries (dq) or 32 keys (dk, dv) per block
  * takes      fp32 or bf16, P <= 256
  * launch     grid ceil(L/32) B H (dq), then ceil(Lk/32) B Hk (dk, dv), block 128, dynamic smem 4 tiles of 32 (P + 4)
  *            fp32, 2 of scores
@@ -30,10 +29,11 @@
 
 enum { TILE = 32, THREADS = 128 };
 
-/* Thread (ty, tx) = (tid/8, tid%8): rows 2 ty and + 1; scores of columns tx + 8 j; values of columns 4 tx + 32 j ... */
+/* Thread (ty, tx) = (tid/8, tid%8) owns rows 2 ty and 2 ty + 1: scores of columns tx + 8 j, values of columns 4 tx + 32
+ * j .. + 3. */
 template <int PP> struct tile_row {
     float x[PP + 4];
-}; /* 4 more: eight rows lie 4 banks apart */
+}; /* padded by 4: eight rows are 4 banks apart */
 struct score_row {
     float x[TILE + 1];
 };
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(THREADS, PP <= 64 ? 4 : 2)
     const float scale = p.scale * LOG2E;
     for (int tile = c.first; tile < c.last; tile++) {
         const int first = tile * TILE;
-        __syncthreads(); // nobody reads the tile before
+        __syncthreads(); // all warps are done with the previous tile
         stage_rows<T, PP>(sm.k, p.k.of(r.b, r.head / p.group), p.k.row, first, p.Lk, p.P);
         stage_rows<T, PP>(sm.v, p.v.of(r.b, r.head / p.group), p.v.row, first, p.Lk, p.P);
         if (ids && threadIdx.x < TILE)
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(THREADS, PP <= 64 ? 4 : 2)
                 o[i][j][3] *= a;
             }
         }
-        __syncwarp(); // rows of scores belong to eight lanes of one warp
+        __syncwarp(); // eight lanes of one warp share a row of scores
         add_product<PP>(o, sm.s, sm.v, ty, tx);
     }
     float f[2];
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(THREADS, PP <= 64 ? 4 : 2)
     put_rows<T, PP>(p.out, r, p.L, p.P, o, f, ty, tx, false);
 }
 
-/* As attention_bwd_mma: rows x meet columns y. */
+/* Rows x and columns y as in attention_bwd_mma. */
 template <int PP> struct bwd_smem {
     tile_row<PP> x1[TILE], x2[TILE], y1[TILE], y2[TILE];
     score_row    p[TILE], d[TILE];

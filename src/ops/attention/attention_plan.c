@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_plan.c -- CUDA: which path takes which heads, and what one block does. */
+/* attention_plan.c -- plans of the CUDA variants of attention: which variant takes which heads, and what a block
+ * does. */
 #include "core/op.h"
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
 
 enum { PLAIN_TILE = 32, PLAIN_THREADS = 128, CLASSES = 8, WARPGROUP_ROWS = 64, INT_MOST = 1 << 30 };
 
-/* Of columns, in L2. Rows of a wave of blocks pass by: of queries, with gradients and outputs, 17 MB on an H200. */
+/* Bytes of columns that may stay in L2 for blocks of queries and of keys. The rows of a wave of blocks stream through
+ * L2 at the same time: for queries, with gradients and outputs, 17 MB on an H200. */
 static const int64_t QUERIES_MEET = 10000000, KEYS_MEET = 24000000;
 
 int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool keys)
@@ -14,10 +16,10 @@ int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool ke
     const int64_t heads = d->B * (keys ? d->Hk : d->H), met = 2 * d->B * (keys ? d->H * d->L : d->Hk * d->Lk) * d->P;
     const int64_t turns = mba_ceil(met * value_bytes, keys ? KEYS_MEET : QUERIES_MEET);
     if (turns <= 1) return heads;
-    return attention_round(mba_ceil(heads, turns), keys ? 1 : d->group); // a group has the same keys
+    return attention_round(mba_ceil(heads, turns), keys ? 1 : d->group); // heads of a group share keys
 }
 
-/* ---- what a path takes ---- */
+/* ---- what a variant takes ---- */
 
 static mba_status takes(const attention_dims *d, const mba_machine *m)
 {
@@ -33,7 +35,8 @@ static bool vec_aligned(const mba_tensor *t)
     return !t || (mba_heads_of(&h, t) && t->offset % 8 == 0 && h.batch % 8 == 0 && h.row % 8 == 0 && h.head % 8 == 0);
 }
 
-/* Both tensor-core paths: masked scores are -inf, which a negative scale would make the greatest. */
+/* Limits of both tensor-core variants. The scale must be positive: masked scores are -inf, which a negative scale would
+ * turn into the maximum. */
 static mba_status tensor_takes(const mba_node *n, const attention_dims *d, const mba_machine *m)
 {
     const double scale = ((const attention_attr *)n->attr)->scale;
@@ -78,7 +81,7 @@ static mba_status fits(size_t smem, const mba_machine *m)
 
 /* ---- launches ---- */
 
-/* Widths of heads the kernels are compiled for. */
+/* Widths of heads that the kernels are compiled for. */
 static int64_t padded(int64_t P, bool tensor)
 {
     static const int64_t wide[] = { 32, 48, 64, 96, 128 }, plain[] = { 32, 64, 128, 256 };
@@ -89,21 +92,21 @@ static int64_t padded(int64_t P, bool tensor)
 
 static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->attr)->causal; }
 
-/* One launch: blocks of `rows` of a head go through the columns of `b1` and `b2` in tiles. `together` rows leave out
- * steps of `step` columns of which they see nothing. */
+/* One launch: a block processes `rows` rows of a head and loops over the columns of `b1` and `b2` in tiles. A warp or
+ * warpgroup (`together` rows) skips steps of `step` columns that none of its rows sees. */
 typedef struct pass {
     const char *kernel;
     bool        tensor, back, keys, causal; /* keys: rows are keys, columns the queries of a group */
-    bool        group;                      /* products of warpgroups */
-    int64_t     rows, columns, threads;     /* of a block, of a tile */
+    bool        group;                      /* products by warpgroups (wgmma) */
+    int64_t     rows, columns, threads;     /* rows and threads per block, columns per tile */
     int64_t     together, step;
     int         products, a1, a2, b1, b2, out1, out2;
-    int         scores; /* products that are waited for before the vector work */
+    int         scores; /* products that must finish before the vector work */
     int         regs, ring;
     size_t      smem;
 } pass;
 
-/* Tiles of `width` columns of which some of `rows` rows from `row` on see something; none beyond the end. */
+/* Tiles of `width` columns that are visible to some of `rows` rows from `row` on; 0 beyond the end. */
 static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, int64_t rows, int64_t width)
 {
     const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, width);
@@ -114,7 +117,7 @@ static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, i
     return visible < all ? visible : all;
 }
 
-/* Of a head: scores that its warps make, those they hide included. */
+/* Scores that the warps of a head compute, including masked ones. */
 static double scores_made(const attention_dims *d, const pass *s)
 {
     int64_t sum = 0;
@@ -123,7 +126,7 @@ static double scores_made(const attention_dims *d, const pass *s)
     return (double)(sum * s->together * s->step);
 }
 
-/* Tiles that blocks `from` .. `to` go through, a mean; in the order in which those of a turn start, longest first. */
+/* Mean number of tiles of blocks `from` .. `to`, in the order in which the blocks of a turn start: longest first. */
 static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, int64_t from, int64_t to)
 {
     int64_t sum = 0;
@@ -132,7 +135,8 @@ static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, i
     return (double)sum / (double)(to - from);
 }
 
-/* Causal blocks differ in length: classes of like ones. Returns what a loop takes, and the trips of all blocks. */
+/* Causal blocks differ in length, so they are grouped into classes of similar length. Returns the trip count for the
+ * loop phase; *sum gets the trips of all blocks. */
 static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, double *sum)
 {
     const int64_t tiles = mba_ceil(s->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
@@ -149,9 +153,9 @@ static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, 
     return s->causal ? MBA_TRIPS(0) : trips;
 }
 
-enum { DELTA = ATT_DNN_SUMS }; /* scratch of the backward */
+enum { DELTA = ATT_DNN_SUMS }; /* scratch of the backward pass */
 
-/* delta = <do, o>: made by the pass over queries, on the plain path by a launch before it. */
+/* delta = <do, o>. The pass over queries computes it; on the plain variant a separate launch does so before. */
 static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
 {
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(LSES), 4 * (double)s->rows);
@@ -159,8 +163,8 @@ static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
     mba_phase_move(l, s->tensor ? MBA_STORE : MBA_LOAD, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->rows);
 }
 
-/* Warpgroups wait for their scores, soften them, and wait for what these are multiplied with: only blocks beside each
- * other overlap. Warps that multiply by themselves are not in step. */
+/* Plans the work of one tile. Warpgroups wait for their scores, compute the softmax, and wait for the product with it,
+ * so only different blocks overlap. Warps with mma.sync are not synchronized. */
 static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
 {
     const double first = s->group ? (double)s->scores / s->products : 1;
@@ -174,7 +178,7 @@ static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
 }
 
-/* Products are those that warps make: in a mean over the tiles of all blocks. */
+/* Plans one pass. Products are those that warps issue, as a mean over the tiles of all blocks. */
 static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
 {
     const int64_t length = s->keys ? d->Lk : d->L, heads = d->B * (s->keys ? d->Hk : d->H);
@@ -203,7 +207,7 @@ static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, c
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
     plan_tile(l, s, macs, scores);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4); // forward: LSE
+    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4); // forward: LSE only
     if (s->out2 >= 0) mba_phase_out(l, n, s->out2, rows);
 }
 
@@ -230,7 +234,7 @@ static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d
     plan_pass(p, n, d, &s);
 }
 
-/* Up to 256 queries are one block, so that keys and values are read once. */
+/* Up to 256 queries form one block, so that keys and values are read once. */
 mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
@@ -351,8 +355,8 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* Short rows: a block has all of a head, and reads it once. More than four tiles of 32 rows go to half as many warps:
- * two blocks an SM hide the loads of one behind the products of the other. */
+/* Short rows: a block takes a whole head and reads it once. If there are more than four tiles of 32 rows, half as many
+ * warps process them: two blocks per SM then hide each other's loads behind products. */
 mba_status attention_bwd_one_tile_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
@@ -429,7 +433,7 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
     return MBA_OK;
 }
 
-/* ---- cuDNN: one kernel forward; backward a few, and two bytes for every score, without which bits would differ
+/* ---- cuDNN: one kernel forward; backward a few, with two bytes of scratch per score, which make it deterministic
  * ---- */
 
 static const double DNN_SCORES_MOST = 4e9; /* bytes */
@@ -454,7 +458,7 @@ static pass dnn_pass(const char *kernel, const attention_dims *d)
                    .ring = 2,
                    .together = WARPGROUP_ROWS,
                    .step = DNN_TILE,
-                   .smem = (size_t)(6 * DNN_TILE * d->P * 2) }; // estimates: how it works is not documented
+                   .smem = (size_t)(6 * DNN_TILE * d->P * 2) }; // estimates: the library does not document its kernels
 }
 
 mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -466,8 +470,7 @@ mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine 
     return MBA_OK;
 }
 
-/* Gradients of scores, then dq as a product of them; key heads that are shared get a sum of those of all query
- * heads. */
+/* Gradients of scores, then dq as a product with them. For shared key heads the library sums over the query heads. */
 mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_plans_test.c -- what plans of the CUDA variants claim, and in which order blocks take heads. No GPU is
- * needed. */
+/* attention_plans_test.c -- work in the plans of the CUDA variants, and the order in which blocks take heads. Needs no
+ * GPU. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -9,9 +9,9 @@
 #include "ops/attention/attention_slots.h"
 #include "tests/machines.h"
 
-/* ---- plans: products that warps issue, counted by the loops of the kernels (attention_*cuda.cu) ---- */
+/* ---- plans: the products that warps issue, counted with the loops of the kernels (attention_*cuda.cu) ---- */
 
-/* A kernel as compiled: rows of a block and of a warp (or warpgroup), columns of a tile and of a step. */
+/* A kernel as compiled: rows per block and per warp (or warpgroup), columns per tile and per step. */
 typedef struct loops {
     int  rows, together, tile, step, products;
     bool keys;
@@ -24,7 +24,7 @@ static bool sees_nothing(const mba_case *c, const loops *k, int row, int column)
     return column >= columns || (causal && (k->keys ? row > column + k->step - 1 : column > row + k->together - 1));
 }
 
-/* Scores of a head, block by block. */
+/* Scores that a head computes, summed over its blocks. */
 static double scores_of_head(const mba_case *c, const loops *k)
 {
     const int L = (int)c->dim[1], Lk = c->dim[6] ? (int)c->dim[6] : L, rows = k->keys ? Lk : L,
@@ -40,7 +40,8 @@ static double scores_of_head(const mba_case *c, const loops *k)
 
 static double flops_of(const mba_case *c, const loops *k, int PP)
 {
-    return (double)(c->dim[0] * c->dim[2]) * 2 * k->products * scores_of_head(c, k) * PP; // heads of a group in turn
+    return (double)(c->dim[0] * c->dim[2]) * 2 * k->products * scores_of_head(c, k)
+           * PP; // key blocks take the heads of a group in turn
 }
 
 static double expected_flops(const mba_case *c, const mba_plan *p, int launch)
@@ -100,8 +101,8 @@ static void plans_count_the_products_that_warps_issue(void **state)
     assert_int_equal(launches, 47);
 }
 
-/* Every tile of every head is some block's, no two blocks' the same; heads of a turn before those of the next, a turn
- * from its first tiles to its last ones. */
+/* Asserts that every tile of every head belongs to exactly one block, that heads of a turn come before those of the
+ * next, and that the tiles of a turn are in order. */
 static void assert_places_are_a_whole(int tiles, int heads, int together)
 {
     unsigned char *visits = calloc((size_t)(tiles * heads), 1);
@@ -128,15 +129,15 @@ static void blocks_take_heads_in_turns_that_fit_l2(void **state)
     const attention_dims hybrid = { .B = 4, .L = 4096, .Lk = 4096, .H = 16, .Hk = 8, .P = 64, .group = 2 },
                          small = { .B = 2, .L = 128, .Lk = 128, .H = 4, .Hk = 4, .P = 64, .group = 1 },
                          odd = { .B = 3, .L = 9000, .Lk = 9000, .H = 9, .Hk = 3, .P = 128, .group = 3 };
-    assert_int_equal(attention_together(&hybrid, 2, false), 16); // 8 of 34 MB of keys and values
-    assert_int_equal(attention_together(&hybrid, 2, true), 11);  // 23 of 67 MB of queries and gradients
-    assert_int_equal(attention_together(&small, 2, false), 8);   // all
-    assert_int_equal(attention_together(&odd, 2, false) % 3, 0); // a group has the same keys
+    assert_int_equal(attention_together(&hybrid, 2, false), 16); // 8 of 34 MB of keys and values fit
+    assert_int_equal(attention_together(&hybrid, 2, true), 11);  // 23 of 67 MB of queries and gradients fit
+    assert_int_equal(attention_together(&small, 2, false), 8);   // all heads at once
+    assert_int_equal(attention_together(&odd, 2, false) % 3, 0); // heads of a group share keys
 }
 
 /* ---- the library ---- */
 
-/* How many nodes of a case `cudnn` takes; the plan of the last one. */
+/* Counts the nodes of a case that `cudnn` takes; *p is the plan of the last one. */
 static int library_takes(const mba_case *c, const mba_op *op, mba_plan *p)
 {
     mba_case_graph     o;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_ref.c -- fp64, only the maths: whole rows of scores, no tiles. */
+/* attention_ref.c -- the reference of attention: fp64, whole rows of scores, no tiles. */
 #include <math.h>
 
 #include "ops/attention/attention_slots.h"
@@ -23,7 +23,7 @@ static const double *key_row(const double *x, const attention_dims *d, int64_t b
     return x + ((b * d->Lk + s) * d->Hk + h / d->group) * d->P;
 }
 
-/* Scaled scores of one query; what is masked is -infinity. */
+/* Scaled scores of one query; masked ones are -infinity. */
 static void scores(double *row, const mba_ref_call *c, const attention_dims *d, int64_t b, int64_t t, int64_t h)
 {
     const attention_attr *a = c->node->attr;

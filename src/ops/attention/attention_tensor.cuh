@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_tensor.cuh -- what the two tensor-core paths of attention share: masks, the running softmax, writing heads.
+/* attention_tensor.cuh -- shared by the tensor-core variants of attention: masks, online softmax, storing heads.
  *
- * Scores and sums lie as mma.sync and wgmma leave them: a warp has 16 rows; of every 8 columns a lane holds
+ * Scores and sums are in the register layout of mma.sync and wgmma: a warp has 16 rows; of every 8 columns a lane holds
  * x[0], x[1] (row lane/4, columns 2 (lane%4) and + 1) and x[2], x[3] (the same of row lane/4 + 8). */
 #ifndef MBA_ATTENTION_TENSOR_CUH
 #define MBA_ATTENTION_TENSOR_CUH
@@ -11,16 +11,17 @@
 
 #define EVERY_LANE 0xffffffffu
 
-/* Numbers of the warp and of its warpgroup, known to be the same in all lanes: under a branch that might part a warp,
- * products of a warpgroup would wait for each other, and every exchange between lanes would be guarded. */
+/* Index of the warp and of the warpgroup. The broadcast tells the compiler that all lanes have the same value.
+ * Otherwise a branch on it might diverge: the compiler would serialize the products of a warpgroup and guard every
+ * shuffle. */
 static __device__ __forceinline__ int warp_of_block(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0); }
 static __device__ __forceinline__ int warpgroup(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
 
-/* ---- who sees whom. Rows are queries and columns keys, or (KEYS) the other way round ---- */
+/* ---- masks. Rows are queries and columns keys, or (KEYS) the other way round ---- */
 
 struct mask_range {
     const int32_t *ids;     /* of the sequence, or NULL */
-    int            columns; /* how many there are */
+    int            columns; /* number of columns */
     bool           causal;
 };
 
@@ -30,7 +31,8 @@ static __device__ __forceinline__ mask_range sight_of(const attention_operands<b
     return s;
 }
 
-/* No row of row .. row + rows - 1 sees any column of column .. column + width - 1; or each sees all of them. */
+/* True if no row of row .. row + rows - 1 sees any column of column .. column + width - 1; sees_all: if each row sees
+ * all of them. */
 template <bool KEYS>
 static __device__ __forceinline__ bool sees_nothing(const mask_range &g, int row, int rows, int column, int width)
 {
@@ -44,8 +46,8 @@ static __device__ __forceinline__ bool sees_all(const mask_range &g, int row, in
            && !(g.causal && (KEYS ? row + rows - 1 > column : column + width - 1 > row));
 }
 
-/* Scores that a row must not see become -inf: those outside the columns that order and length leave to it, and those of
- * other documents. `ids` are the columns' from `column` on, in shared memory; the rows' are read again. */
+/* Masks scores with -inf: columns beyond the length or the diagonal, and columns of other documents. `ids` are those of
+ * the columns from `column` on, in shared memory; the ids of the rows are read from global memory. */
 template <bool KEYS, int N>
 static __device__ __forceinline__ void hide(float (&s)[N][4], const mask_range &g, int row, int rows, int column,
                                             const int32_t *ids)
@@ -72,8 +74,8 @@ static __device__ __forceinline__ void hide(float (&s)[N][4], const mask_range &
     }
 }
 
-/* ---- softmax, online, of T x 16 rows. `top` is near the greatest score so far: it follows only when some row of the
- * warp has grown by more than 2^8, which is exact all the same and hardly ever happens after the first columns ---- */
+/* ---- online softmax of T x 16 rows. `top` is close to the maximum so far: it is updated only if some row of the warp
+ * has grown by more than 2^8. The result is exact all the same, and updates are rare after the first columns ---- */
 
 static __device__ __forceinline__ float four_max(float x)
 {
@@ -89,7 +91,7 @@ static __device__ __forceinline__ float four_sum(float x)
 
 template <int T> struct running {
     float top[T][2], sum[T][2];
-}; /* of a lane: sums of its columns alone */
+}; /* per lane: sums over its own columns */
 
 template <int T> static __device__ __forceinline__ void nothing_yet(running<T> &w)
 {
@@ -100,7 +102,7 @@ template <int T> static __device__ __forceinline__ void nothing_yet(running<T> &
     }
 }
 
-/* s becomes 2^(scale (s - top)); o and the sums follow a new top. scale > 0. */
+/* s becomes 2^(scale (s - top)); o and the sums are rescaled to a new top. scale > 0. */
 template <int T, int N, int W>
 static __device__ __forceinline__ void soften(float (&s)[T][N][4], float (&o)[T][W][4], running<T> &w, float scale)
 {
@@ -145,7 +147,7 @@ static __device__ __forceinline__ void soften(float (&s)[T][N][4], float (&o)[T]
         }
 }
 
-/* After the last columns: 1 / sum of each row, and its LSE in memory (`lse` is row 0's). */
+/* After the last columns: computes 1 / sum of each row and stores its LSE (`lse` points to row 0). */
 template <int T>
 static __device__ __forceinline__ void finish(running<T> &w, float *lse, int row, int rows, float scale)
 {
@@ -161,8 +163,8 @@ static __device__ __forceinline__ void finish(running<T> &w, float *lse, int row
         }
 }
 
-/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta are those of a lane's
- * two rows, or (KEYS) of the columns of s, in shared memory ---- */
+/* ---- backward: s becomes p = 2^(scale s - LSE), d becomes dS = p (dP - delta). LSE and delta belong to a lane's two
+ * rows, or (KEYS) to the columns of s, in shared memory ---- */
 
 template <bool KEYS, int N>
 static __device__ __forceinline__ void probabilities(float (&s)[N][4], float scale, const float *lse,
@@ -192,14 +194,14 @@ static __device__ __forceinline__ void gradients(float (&d)[N][4], const float (
     }
 }
 
-/* Columns 16 k .. of a 16-row tile as the left side of a product, rounded to bf16. */
+/* Columns 16 k .. of a 16-row tile as the left operand of a product, rounded to bf16. */
 template <int N> static __device__ __forceinline__ void as_left(uint32_t (&x)[4], const float (&p)[N][4], int k)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++) x[i] = pack(p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
-/* sum + <a, b> of vectors of eight values. */
+/* sum + <a, b> for vectors of eight values. */
 static __device__ __forceinline__ float dot_vec16(uint4 a, uint4 b, float sum)
 {
     const uint32_t x[4] = { a.x, a.y, a.z, a.w }, y[4] = { b.x, b.y, b.z, b.w };
@@ -208,9 +210,9 @@ static __device__ __forceinline__ float dot_vec16(uint4 a, uint4 b, float sum)
     return sum;
 }
 
-/* ---- out ---- */
+/* ---- storing ---- */
 
-/* Lane t of four gets word t of each: four lanes' halves of columns become whole vectors of 16 bytes. */
+/* Lane t of four gets word t of each lane: the columns of four lanes become whole 16-byte vectors. */
 static __device__ __forceinline__ void transpose_4(uint32_t (&w)[4])
 {
     const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
@@ -234,7 +236,7 @@ static __device__ __forceinline__ void add_two(bf16 *to, float a, float b)
     *(uint32_t *)to = pack(a + low_of(was), b + high_of(was));
 }
 
-/* A warp's 16 rows from `row` on, times f, to a head at `to`; or added to what is there. */
+/* Stores a warp's 16 rows from `row` on, times f, into a head at `to`, or adds them to it. */
 template <int W>
 static __device__ __forceinline__ void put_rows(bf16 *to, int64_t step, const float (&o)[W][4], const float (&f)[2],
                                                 int row, int rows, int P, bool add)

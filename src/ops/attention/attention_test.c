@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_test.c -- golden values, and what attention promises beyond agreeing with its reference: causality
- * and thread counts to the bit, documents as if alone, groups as if repeated, no overflow. */
+/* attention_test.c -- golden values, and properties beyond agreement with the reference: causality and thread counts to
+ * the bit, packed documents equal separate ones, groups equal repeated heads, no overflow. */
 #include "tests/test.h"
 
 #include "core/check.h"
@@ -11,10 +11,10 @@
 #include "ops/rotary/rotary.h"
 #include "tests/gpu_cases.h"
 
-/* ---- a trial: attention over columns q | k | v of one matrix, forward and backward, fp32 and fp64 ---- */
+/* ---- a trial: attention over columns q | k | v of one matrix, forward and backward, in fp32 and fp64 ---- */
 
 typedef struct trial {
-    int64_t        B, L, Lk, H, Hk, P; /* Lk 0: as L, and packed */
+    int64_t        B, L, Lk, H, Hk, P; /* Lk 0: Lk = L, and q, k, v are packed */
     bool           causal, ids;
     double         scale;
     mba_graph     *g;
@@ -71,7 +71,7 @@ static void end(trial *t)
 
 static float *at(const trial *t, const mba_tensor *x) { return mba_program_at(t->p, x); }
 
-static mba_tensor gradient(const mba_tensor *x) /* the same view of the gradient */
+static mba_tensor gradient(const mba_tensor *x) /* the same view of the gradient's storage */
 {
     mba_tensor g = *x;
     g.st = x->st->grad;
@@ -84,7 +84,7 @@ static float *gradient_at(const trial *t, const mba_tensor *x)
     return mba_program_at(t->p, &g);
 }
 
-/* Values that no two places share, the same in fp32 and fp64. */
+/* Fills x with values that differ everywhere, the same in fp32 and fp64. */
 static void fill(const trial *t, const mba_tensor *x, double amplitude, double frequency, double phase)
 {
     for (int64_t i = 0; i < mba_elems(x); i++) {
@@ -113,7 +113,7 @@ static void run(const trial *t)
     assert_ok(mba_program_run(t->p, MBA_FORWARD | MBA_BACKWARD, &(mba_step){ 0 }, NULL));
 }
 
-/* Forward and backward with sums of so many terms: the bound of core/check.c, relative to the largest value. */
+/* The bound of core/check.c for sums of `terms` terms, forward and backward, relative to the largest value. */
 static double bound(double terms) { return 2 * (8 + 4 * sqrt(terms)) / 16777216; }
 
 static void assert_agrees(const trial *t, const mba_tensor *x, double terms)
@@ -156,7 +156,7 @@ static void golden_rotary_and_attention(void **state)
     for (int i = 0; i < 3; i++) fill(&t, x[i], 1, wave[i][0], wave[i][1]);
     fill(&t, t.seed, 1, 0.3, 0.7);
     run(&t);
-    for (int i = 0; i < 3; i++) // the spec's values are of unrounded inputs
+    for (int i = 0; i < 3; i++) // the golden values come from unrounded inputs
         for (int64_t k = 0; k < mba_elems(x[i]); k++)
             mba_reference_at(t.r, x[i])[k] = sin(wave[i][0] * (double)k + wave[i][1]);
     for (int64_t k = 0; k < mba_elems(t.seed); k++) mba_reference_at(t.r, t.seed)[k] = sin(0.3 * (double)k + 0.7);
@@ -181,13 +181,13 @@ static void golden_rotary_and_attention(void **state)
     end(&t);
 }
 
-/* Shapes too large for finite differences: full heads, several tiles each way, views. */
+/* Shapes too large for finite differences: full heads, several tiles in each direction, views. */
 static void large_shapes_agree_with_the_reference(void **state)
 {
     (void)state;
     trial shapes[] = { { .B = 2, .L = 200, .H = 6, .Hk = 2, .P = 64, .causal = true },
                        { .B = 1, .L = 97, .H = 2, .Hk = 2, .P = 80, .causal = true, .ids = true },
-                       { .B = 40, .L = 49, .H = 2, .Hk = 1, .P = 33 }, // whole groups as items
+                       { .B = 40, .L = 49, .H = 2, .Hk = 1, .P = 33 }, // a work item is a whole group
                        { .B = 1, .L = 50, .Lk = 210, .H = 2, .Hk = 1, .P = 128 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         trial *t = begin(&shapes[i]);
@@ -207,7 +207,7 @@ static void large_shapes_agree_with_the_reference(void **state)
     }
 }
 
-/* Later tokens change: not a bit of earlier outputs does. */
+/* If later tokens change, earlier outputs keep all their bits. */
 static void earlier_outputs_do_not_see_later_tokens(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void earlier_outputs_do_not_see_later_tokens(void **state)
     end(t);
 }
 
-/* Three documents in one row, against three rows of their own. */
+/* Three documents packed in one row, compared with three rows of their own. */
 static void documents_are_as_if_alone(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void documents_are_as_if_alone(void **state)
     }
 }
 
-/* Grouped heads are heads that share: the same outputs as with k and v repeated, and dk, dv their sums. */
+/* Grouped heads equal heads with repeated k and v; dk and dv are sums over the repetitions. */
 static void groups_are_as_if_repeated(void **state)
 {
     (void)state;
@@ -281,14 +281,14 @@ static void groups_are_as_if_repeated(void **state)
             dk += gradient_at(u, u->k)[(s * H + h * G + j) * P + e];
             dv += gradient_at(u, u->v)[(s * H + h * G + j) * P + e];
         }
-        assert_near(gradient_at(t, t->k)[i], dk, bound(G) * (1 + fabs(dk))); // only their sums round differently
+        assert_near(gradient_at(t, t->k)[i], dk, bound(G) * (1 + fabs(dk))); // only the sums round differently
         assert_near(gradient_at(t, t->v)[i], dv, bound(G) * (1 + fabs(dv)));
     }
     end(u);
     end(t);
 }
 
-/* Keys that are all the same make every probability 1/Lk: the output is the mean value, LSE is score + log Lk. */
+/* Equal keys make every probability 1/Lk: the output is the mean value, and LSE is score + log Lk. */
 static void equal_keys_give_the_mean_value(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void equal_keys_give_the_mean_value(void **state)
     end(t);
 }
 
-/* Scores of +-40000, whose exponentials are not floats: the largest wins, everything stays finite. */
+/* Scores of +-40000, whose exponentials overflow: the largest dominates, and everything stays finite. */
 static void large_scores_do_not_overflow(void **state)
 {
     (void)state;
@@ -318,12 +318,12 @@ static void large_scores_do_not_overflow(void **state)
         for (int i = 0; i < L; i++)
             for (int e = 0; e < P; e++) {
                 at(t, t->q)[i * P + e] = e == 0 ? 200.0f : 0;
-                at(t, t->k)[i * P + e] = e == 0 ? (float)(sign * (50 + i)) : 0; // rises or falls by 200 a key
+                at(t, t->k)[i * P + e] = e == 0 ? (float)(sign * (50 + i)) : 0; // scores rise or fall by 200 per key
             }
         run(t);
         for (int i = 0; i < L; i++) {
             const int winner = sign > 0 ? i : 0;
-            assert_near(at(t, t->lse)[i], 200.0 * sign * (50 + winner), 0.02); // 2^-21 of it
+            assert_near(at(t, t->lse)[i], 200.0 * sign * (50 + winner), 0.02); // a relative error of 2^-21
             for (int e = 0; e < P; e++) assert_near(at(t, t->o)[i * P + e], at(t, t->v)[winner * P + e], 1e-6);
         }
         for (int i = 0; i < L * P; i++) {
@@ -334,12 +334,12 @@ static void large_scores_do_not_overflow(void **state)
     }
 }
 
-/* Results have the same bits at 1, 2 and 3 threads, whatever the plan was made for. */
+/* Results have the same bits with 1, 2 and 3 threads, whatever number of threads the plan was made for. */
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;
     const int     threads = mba_cpu_threads();
-    const int64_t batch[] = { 2, 20 }; // query heads as items; whole groups as items
+    const int64_t batch[] = { 2, 20 }; // work items are query heads, then whole groups
     for (int i = 0; i < 2; i++) {
         const int64_t B = batch[i], L = 120, outs = B * L * 4 * 10, grads = B * L * 8 * 10;
         float        *o = malloc(sizeof(float) * (size_t)outs), *d = malloc(sizeof(float) * (size_t)grads);
@@ -403,7 +403,7 @@ static void what_does_not_fit_is_refused(void **state)
         assert_fails(mba_graph_status(g), MBA_E_SHAPE, wrong[i].words);
         mba_graph_destroy(g);
     }
-    assert_ok(mba_graph_create(&g)); // keys that are the values: fine, but not for a gradient
+    assert_ok(mba_graph_create(&g)); // keys may be the values, but then there is no gradient
     mba_tensor *x = leaf(g, "x", 1, 4, 2, 3), *y = mba_attention(g, .q = leaf(g, "q", 1, 4, 2, 3), .k = x, .v = x);
     mba_tensor *seed = mba_input(g, "seed", y->type);
     assert_ok(mba_graph_status(g));
@@ -411,8 +411,8 @@ static void what_does_not_fit_is_refused(void **state)
     mba_graph_destroy(g);
 }
 
-/* Every other width the tensor-core kernels are compiled for, by every variant that takes it, beyond the cases of the
- * operator: ends of rows and of blocks, documents, sums added to; and a head only the plain path takes. */
+/* All other widths of the tensor-core kernels, with every variant that takes them: ends of rows and of blocks,
+ * documents, gradients that add. Also a head that only the plain variant takes. */
 static void every_width_agrees_with_fp64_on_the_gpu(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_tiles.h -- the two register tiles that both directions of attention are made of.
+/* attention_tiles.h -- the two register tiles of attention on the CPU, for both directions.
  *
- * Rows that stand on the vector side of a product are packed in panels: PANEL rows side by side, [e][PANEL],
- * so one load takes LANES rows at one e. Rows on the other side are packed in strips: [e][STRIP]. What is
- * packed is padded with zeros, so tiles are always full and no product has a remainder.
+ * Rows along which vectors run are packed in panels: PANEL rows side by side, [e][PANEL], so that one load takes LANES
+ * rows at one e. Rows on the other side are packed in strips: [e][STRIP]. Packed rows are padded with zeros, so tiles
+ * are always full and no product has a remainder.
  *
  *   outer_tile   C (STRIP, PANEL)  += sum_k a[k][0..STRIP) b[k][0..PANEL)        both operands by k
  *   inner_tile   C (STRIP, 2 vectors) += sum_k a[0..STRIP)[k] b[k][0..2 vectors) a by rows */
@@ -16,7 +16,7 @@
 #include "ops/attention/attention_slots.h"
 #include "ops/heads.h"
 
-/* 24 sums of the 32 registers of NEON and AVX-512, 12 of the 16 of AVX2 and SSE2. */
+/* A tile has 24 accumulators of the 32 registers of NEON and AVX-512, 12 of the 16 of AVX2 and SSE2. */
 #if defined __ARM_NEON || defined __AVX512F__
 #define STRIP 8
 #else
@@ -33,7 +33,7 @@ _Static_assert(ATT_QUERIES % ATT_PANEL == 0 && ATT_BWD_KEYS % ATT_PANEL == 0 && 
                    && ATT_BWD_QUERIES % ATT_STRIP == 0,
                "blocks hold whole panels and strips");
 
-/* NEON multiplies by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
+/* NEON can multiply by one lane of a register, so factors are loaded as vectors; x86 broadcasts from memory. */
 #ifdef __ARM_NEON
 #define FACTORS_OF(a, i)            vf_load((a) + (i))
 #define FACTOR(f, a, i)             (f)[(i) / LANES][(i) % LANES]
@@ -62,7 +62,7 @@ MBA_SIMD void outer_tile(float *c, const float *a, int64_t lda, const float *b, 
         vf_store(c + i * PANEL + j * LANES, sum[i][j]);
 }
 
-/* a is a row of panels, `panel` apart; b has rows at ldb. */
+/* a consists of panels that are `panel` apart; rows of b are ldb apart. */
 MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, int64_t panels, const float *b,
                          int64_t ldb)
 {
@@ -84,7 +84,7 @@ MBA_SIMD void inner_tile(float *c, int64_t ldc, const float *a, int64_t panel, i
         vf_store(c + i * ldc + j * LANES, sum[i][j]);
 }
 
-/* ---- packing: rows become columns and columns rows, by squares of 4 x 4 ---- */
+/* ---- packing: transposition in blocks of 4 x 4 ---- */
 
 /* out[e][i] = scale x[i][e] for `width` rows, a multiple of 4, of P values; rows from `count` on are zeros. */
 static inline void pack_columns(float *out, int64_t width, const float *x, int64_t row, int64_t count, int64_t P,
@@ -121,7 +121,7 @@ static inline void unpack_columns(float *x, int64_t row, const float *panel, int
     }
 }
 
-/* The smallest and the largest id: blocks whose ranges do not meet hold no pair of one document. */
+/* The smallest and the largest id. Blocks whose ranges do not overlap have no pair of one document. */
 static inline void id_range(int32_t *low, int32_t *high, const int32_t *ids, int64_t n)
 {
     *low = *high = ids[0];

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma: the passes of attention_cuda.cu for Hopper.
+/* attention_wgmma_cuda.cu -- softmax attention with bf16 heads by wgmma, for Hopper: the passes of attention_cuda.cu.
  *
  *   o_t = sum_s p_ts v_s,   p_ts = exp(scale <q_t, k_s> - LSE_t)
  *   q, o (B, L, H, P)   k, v (B, Lk, Hk, P) bf16     LSE, delta (B, H, L) fp32
  *
- * kernel     attention_fwd_wgmma   128 queries a block, 64 a warpgroup; keys and values in tiles of 64, two ahead
+ * kernel     attention_fwd_wgmma   128 queries per block, 64 per warpgroup; keys and values in tiles of 64, two ahead
  * takes      sm_90a, bf16, P 64 or 128, L and Lk >= 128, heads that begin at multiples of 16 bytes, scale > 0
  * launch     grid B H ceil(L/128), block 256, dynamic smem 128 + 3 x 128 rows of P bf16
  * resources  sm_90a, CUDA 13.0: 127 to 161 registers, no spill  [docs]
- *            two blocks an SM at P = 64
+ *            two blocks per SM at P = 64
  * moves      q, o once; keys and values once per block, from L2: bound by tensor cores and exponentials alike at P = 64
  * floor      B=8 L=2048 H=16 P=64 causal: 69 GFLOP, 88 us at 780 TFLOP/s
  * measured   H200: 452 us, 38 % of floor (tensor), special 43 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: keys ascend
  *
- * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) a block, 64 a warpgroup
+ * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) per block, 64 per warpgroup
  * takes      as forward
  * launch     grid B H ceil(L/128) (dq), block 256, then B Hk ceil(Lk/192) (dk, dv), block 384 (P = 128: 128, 256);
- *            dynamic smem two rows of P bf16 for each row, 3 x 128 more
+ *            dynamic smem 2 x P bf16 per row, and 3 x 128 rows of P bf16
  * resources  sm_90a, CUDA 13.0: 128 to 238 registers, no spill  [docs]
- * moves      q, k, v, do once per block, from L2 but for the first time (attention_together); 7 products instead of 5,
- *            for no sum needs an atomic
+ * moves      q, k, v, do once per block, from L2 except for the first time (attention_together); 7 products instead of
+ *            5, so that no sum needs atomics
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
  * measured   H200: 833 us, 42 % of floor (tensor), L1/shared 48 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: columns ascend, heads of a group in order */
@@ -29,7 +29,7 @@
 
 enum { COLUMNS = ATT_WGMMA_COLUMNS, STAGES = ATT_WGMMA_STAGES, GROUP = 64, N = COLUMNS / 8 };
 
-/* Rows of a block: two threads for each. */
+/* Rows of a block; each has two threads. */
 template <int PP, bool KEYS> struct rows_of {
     enum { N = KEYS && PP == 64 ? ATT_WGMMA_KEYS : ATT_WGMMA_ROWS };
 };
@@ -44,7 +44,9 @@ template <int THREADS, int PP, int R>
 static __device__ __forceinline__ void stage_rows(tiles<PP, R> &to, const bf16 *from, int64_t pitch, int first,
                                                   int rows)
 {
-    constexpr int  VECTORS = PP / 8, AT_ONCE = THREADS / VECTORS; // rows: a multiple of 8: vectors keep their places
+    constexpr int VECTORS = PP / 8,
+                  AT_ONCE = THREADS
+                            / VECTORS; // rows per step: a multiple of 8, so a vector's swizzled column is constant
     const int      r = threadIdx.x / VECTORS, c = threadIdx.x % VECTORS;
     unsigned char *at = to.vec(r, c);
     from += (first + r) * pitch + c * 8;
@@ -59,7 +61,7 @@ template <typename W> static __device__ __forceinline__ void stage_words(W *to, 
     if (i < COLUMNS) cp_async4(to + i, first + i < rows ? from + first + i : from, first + i < rows);
 }
 
-/* s (64, 64) = a b^T, a's 64 rows from `row` on. Not waited for. */
+/* s (64, 64) = a b^T, with 64 rows of a from `row` on. Does not wait for the product. */
 template <int PP, int R>
 static __device__ __forceinline__ void scores(float (&s)[N][4], const tiles<PP, R> &a, int row,
                                               const tiles<PP, COLUMNS> &b)
@@ -72,7 +74,8 @@ static __device__ __forceinline__ void scores(float (&s)[N][4], const tiles<PP, 
                           step(y, k / 4 * COLUMNS * TILE_ROW_BYTES + k % 4 * 32));
 }
 
-/* o (64, PP) += p b, p rounded to bf16. Not waited for: p's copy must outlive it. */
+/* o (64, PP) += p b, with p rounded to bf16. Does not wait: the registers of p must stay valid until the product is
+ * done. */
 template <int PP>
 static __device__ __forceinline__ void add_product(float (&o)[PP / 8][4], const uint32_t (&p)[COLUMNS / 16][4],
                                                    const tiles<PP, COLUMNS> &b)
@@ -139,7 +142,7 @@ __global__ void __launch_bounds__(2 * ATT_WGMMA_ROWS, PP == 64 ? 2 : 1)
         const int first = tile * COLUMNS, next = tile + STAGES - 1;
         cp_wait<STAGES - 2>();
         fence_proxy_async();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and all warps are done with the previous one
         if (next < c.last) stage_keys(sm, p, r, g, free, next * COLUMNS);
         cp_commit();
         if (top < p.L && !sees_nothing<false>(g, top, GROUP, first, COLUMNS)) {
@@ -167,7 +170,7 @@ __global__ void __launch_bounds__(2 * ATT_WGMMA_ROWS, PP == 64 ? 2 : 1)
     put_rows(p.out.of(r.b, r.head), p.out.row, o[0], w.sum[0], row, p.L, PP, false);
 }
 
-/* ---- backward: rows x meet columns y, as in attention_cuda.cu ---- */
+/* ---- backward: rows x and columns y as in attention_cuda.cu ---- */
 
 template <int PP, int ROWS> struct bwd_smem {
     tiles<PP, ROWS>    x1, x2;
@@ -190,7 +193,7 @@ static __device__ __forceinline__ void stage_columns(bwd_smem<PP, ROWS> &sm, con
     }
 }
 
-/* LSE and delta = <do, o> of the block's queries, for this pass and the next one. */
+/* Computes delta = <do, o> and loads LSE of the block's queries, for this pass and the next one. */
 template <int PP, int ROWS>
 static __device__ __forceinline__ void know_queries(bwd_smem<PP, ROWS> &sm, const attention_operands<bf16> &p,
                                                     const rows_of_block &r)
@@ -224,7 +227,7 @@ __global__ void __launch_bounds__((2 * rows_of<PP, KEYS>::N), PP == 64 && !KEYS 
     const int                rows = KEYS ? p.Lk : p.L, steps = (c.last - c.first) * (KEYS ? p.group : 1);
     const int part = warpgroup() * GROUP, top = r.first + part, in_block = part + threadIdx.x / 32 % 4 * 16;
     int       ahead = c.first, head = KEYS ? r.head * p.group : r.head / p.group;
-    auto      stage_next = [&](int slot) { // queries of a group: head after head
+    auto      stage_next = [&](int slot) { // the query heads of a group follow each other
         stage_columns<KEYS>(sm, p, r.b, head, g, slot, ahead * COLUMNS);
         if (++ahead == c.last) {
                  ahead = c.first;
@@ -258,7 +261,7 @@ __global__ void __launch_bounds__((2 * rows_of<PP, KEYS>::N), PP == 64 && !KEYS 
         const int first = tile * COLUMNS;
         cp_wait<STAGES - 2>();
         fence_proxy_async();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has arrived, and all warps are done with the previous one
         if (i + STAGES - 1 < steps) stage_next(free);
         cp_commit();
         if (top < rows && !sees_nothing<KEYS>(g, top, GROUP, first, COLUMNS)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm.c -- statistics over rows, y = (x - mean) rstd w + b per channel, the gradient: the declarations.
+/* batchnorm.c -- statistics over rows, y = (x - mean) rstd w + b per channel, and the gradient: the declarations.
  *
- * The statistics are a node of their own: a step may recompute y, but must not move the running statistics twice. */
+ * The statistics are a separate node, because a step may recompute y but must update the running statistics once. */
 #include "ops/batchnorm/batchnorm.h"
 
 #include "ops/add/add.h"
@@ -41,7 +41,7 @@ static mba_status batchnorm_bwd_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
-/* The nodes, over statistics that are there. */
+/* Appends the nodes for given running statistics. */
 static mba_tensor *norm(mba_graph *g, mba_batchnorm_args a, mba_tensor *mean, mba_tensor *var)
 {
     if (a.train) {
@@ -85,7 +85,7 @@ static mba_cost batchnorm_cost(const mba_node *n)
     return c;
 }
 
-/* In training x and dy are needed twice: the sums of all rows come first. */
+/* In training x and dy are read twice: the sums over all rows must be complete first. */
 static mba_cost batchnorm_bwd_cost(const mba_node *n)
 {
     mba_cost c = mba_cost_io(n);
@@ -131,9 +131,9 @@ static mba_status batchnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-/* What a thread has to know of its V columns before it looks at a row: four vectors, a square root and factors. Where
- * rows are few it is most of what it does. As counted on the H200 (24000 x 96: 20 special operations a thread of 8
- * columns, and 120 of each other kind that rows do not explain). */
+/* Plans the work of a thread before its first row: it loads four vectors of its V columns, and computes a square root
+ * and factors. With few rows this is most of the work. The counts are from an H200 (24000 x 96: 20 special operations
+ * per thread of 8 columns, and 120 operations of each other kind beyond those of the rows). */
 static void plan_channels(mba_launch *l, const mba_node *n, int V)
 {
     enum { FMA_EACH = 15, ALU_EACH = 15 };
@@ -147,12 +147,12 @@ static void plan_channels(mba_launch *l, const mba_node *n, int V)
     mba_phase_work(l, MBA_SFU, 2.5 * columns, mix);
 }
 
-/* CUDA: threads own columns and loop over the rows, so that what belongs to a column stays in registers. */
+/* CUDA: threads own columns and loop over the rows, so that values of a column stay in registers. */
 static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, const char *kernel, int V, int rounds,
                            int regs)
 {
     enum { THREADS = 256 };
-    const int64_t blocks = rounds * BATCHNORM_SUM_PARTS; // few: a thread reads what belongs to its columns once
+    const int64_t blocks = rounds * BATCHNORM_SUM_PARTS; // few blocks: each thread loads the values of its columns once
     const int64_t owners = mba_ceil(mba_cols(x), V), across = mba_ceil(owners, THREADS),
                   at_once = owners < THREADS ? THREADS / owners : 1;
     int64_t down = mba_ceil(mba_rows(x), at_once);
@@ -160,11 +160,11 @@ static void columns_launch(mba_plan *p, const mba_node *n, const mba_tensor *x, 
     mba_launch    *l = mba_plan_launch(p, kernel, MBA_VECTOR, down, THREADS);
     const mba_cost c = n->op->cost(n);
     l->grid[1] = across;
-    l->regs = regs; // of bf16, as the compiler says for sm_90
+    l->regs = regs; // of bf16, from ptxas for sm_90
     const double all = (double)(down * across), trips = (double)mba_ceil(mba_ceil(mba_rows(x), down), 4 * at_once);
     plan_channels(l, n, V);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    for (int k = 0; k < 2; k++) // x, or dy and x
+    for (int k = 0; k < 2; k++) // forward x, backward dy and x
         if (mba_rows(n->in[k]) == mba_rows(x) && mba_cols(n->in[k]) == mba_cols(x))
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / all / trips);
     mba_phase_work(l, MBA_FMA, c.vector_flops / 2 / all / trips, NULL);
@@ -196,7 +196,7 @@ static mba_status batchnorm_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* dims: R, C, train, relu, how: 0 alone, 1 columns of a view used twice, 2 behind a sum that dies here. */
+/* dims: R, C, train, relu, how: 0 alone, 1 columns of a view used twice, 2 after a sum with no other use. */
 static void batchnorm_build(mba_graph *g, const mba_case *c)
 {
     const int64_t      R = c->dim[0], C = c->dim[1], how = c->dim[4], wide = how == 1 ? C + 3 : C;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm.h -- y = (x - mean) / sqrt(variance + eps) * w + b per channel, with or without ReLU behind it.
+/* batchnorm.h -- y = (x - mean) / sqrt(variance + eps) * w + b per channel, optionally followed by ReLU.
  *
  *     y = mba_batchnorm(g, .x = x, .w = gamma, .b = beta, .name = "norm1", .eps = 1e-5, .momentum = 0.1,
  *                       .train = true);
  *
- * In training, mean and (biased) variance are those of all real rows of the batch, and the running statistics move:
- * state = (1 - momentum) state + momentum batch, with the unbiased variance. In evaluation they are the running
- * statistics themselves, constants to the gradient. Those of a channel whose batch is not finite stay: the step is
- * given up, and they would not recover.
+ * In training, mean and (biased) variance are those of all valid rows of the batch, and the running statistics are
+ * updated: state = (1 - momentum) state + momentum batch, with the unbiased variance. In evaluation, mean and variance
+ * are the running statistics, which are constants for the gradient. If the batch of a channel is not finite, its
+ * running statistics do not change: the step is skipped anyway, and they would not recover.
  *
  * They are states of role MBA_STATE, "<scope>.<name>.running_mean" and ".running_var", which start at 0 and 1. Rows of
- * a ragged batch beyond its count take no part: their results and gradients are zeros. */
+ * a ragged batch beyond its count are ignored: their results and gradients are zeros. */
 #ifndef MBA_BATCHNORM_H
 #define MBA_BATCHNORM_H
 
 #include "core/graph.h"
 
 typedef struct mba_batchnorm_args {
-    mba_tensor *x;     /* (.., C): rows of channels, also columns of a wider matrix */
+    mba_tensor *x;     /* (.., C); may be columns of a wider matrix */
     mba_tensor *w, *b; /* (C) */
     const char *name;
     double      eps, momentum;

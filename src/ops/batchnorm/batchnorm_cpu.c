@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm_cpu.c -- parts of 64 rows in parallel; sums over the parts in order, in double.
+/* batchnorm_cpu.c -- batchnorm on the CPU: parts of 64 rows in parallel, then sums over the parts in order, in double.
  *
- * A part is summed strip by strip: four vectors of channels down all of its rows, with the sums in registers. It stays
- * in the cache, so its squares are taken around its own mean in a second pass, and the parts are merged exactly:
- * M2 = sum of M2_p + n_p (mean_p - mean)^2. y may lie in the memory of x and dx in that of dy. */
+ * A part is summed strip by strip: four vectors of channels over all its rows, with the sums in registers. The part
+ * stays in the cache, so a second pass sums the squares around the part's own mean. Parts are merged exactly:
+ * M2 = sum of M2_p + n_p (mean_p - mean)^2. y may share memory with x, and dx with dy. */
 #include <math.h>
 
 #include "device/cpu/simd.h"
 #include "ops/batchnorm/batchnorm_slots.h"
 
-enum { STRIP = 4, BLOCK = 64 }; /* vectors of a strip; channels of a work item of the merge */
+enum { STRIP = 4, BLOCK = 64 }; /* vectors per strip; channels per work item of the merge */
 
-/* Rows from .. end, channels i .. of a strip of `vectors`, or n channels of one. */
+/* Mean and sum of squares of rows from .. end, for a strip of `vectors` vectors at channel i, or for n channels. */
 MBA_SIMD void strip_stats(float *mean, float *squares, mba__rows x, int64_t from, int64_t end, int vectors, int64_t i,
                           int64_t n)
 {
@@ -49,12 +49,12 @@ typedef struct merge {
     double       k;
 } merge;
 
-/* Channels from .. end of all parts of M rows. */
+/* Merges the statistics of all parts of M rows, for channels from .. end. */
 static void merge_stats(merge s, int64_t from, int64_t end, int64_t M, int64_t C)
 {
     double        mean[BLOCK] = { 0 }, m2[BLOCK] = { 0 };
     const int64_t parts = mba__parts(M), n = end - from;
-    if (!M) { // nothing to normalise: the running statistics stay
+    if (!M) { // nothing to normalise: the running statistics do not change
         memset(s.out_mean + from, 0, sizeof(float) * (size_t)n);
         memset(s.out_var + from, 0, sizeof(float) * (size_t)n);
         return;
@@ -99,7 +99,7 @@ mba_status MBA_CPU_FN(batchnorm_stats)(const mba_call *c)
     return MBA_OK;
 }
 
-/* What a channel is multiplied by: w / sqrt(var + eps). */
+/* The factor of each channel: w / sqrt(var + eps). */
 static void factors(float *scale, const float *w, const float *var, double eps, int64_t C)
 {
     for (int64_t i = 0; i < C; i++) scale[i] = w[i] / __builtin_sqrtf(var[i] + (float)eps);
@@ -137,13 +137,14 @@ typedef struct grads {
     bool         relu, adds;
 } grads;
 
-/* What flows through the ReLU: the forward's own comparison, from the same numbers. Selected, never branched on. */
+/* dy where the ReLU passes it: the same comparison of the same numbers as in the forward pass. A select, without
+ * branches. */
 MBA_SIMD vf through(vf dy, vf d, vf scale, vf b, bool relu)
 {
     return relu ? vf_select(d * scale + b > 0.0f, dy, vf_set(0)) : dy;
 }
 
-/* Sums of dy and of dy (x - mean) over a part: dw lacks its rstd. */
+/* Sums of dy and of dy (x - mean) over a part. dw is not yet multiplied by rstd. */
 MBA_SIMD void strip_sums(const grads *g, float *dw, float *db, int64_t from, int64_t end, bool relu, int vectors,
                          int64_t i, int64_t n)
 {
@@ -189,7 +190,7 @@ MBA_SIMD void apply_row(const grads *g, int64_t r, bool relu, bool adds)
 {
     const float  *x = mba__row(g->x, r), *dy = mba__row(g->dy, r);
     float        *dx = mba__row(g->dx, r);
-    const grads   now = *g; // dx may lie anywhere, but not in what it is made from
+    const grads   now = *g; // a local copy: dx cannot alias it
     const int64_t C = now.x.cols;
     int64_t       i = 0;
     for (; i + MBA_LANES <= C; i += MBA_LANES) apply_vector(&now, dx, x, dy, relu, adds, i, MBA_LANES);
@@ -210,7 +211,7 @@ static double sum_of(const float *part, int64_t parts, int64_t C)
     return s;
 }
 
-/* Sums over the parts; dw and db are done, and what dx owes to mean and variance is ready in c1 and c2. */
+/* Adds up the parts: completes dw and db, and stores in c1 and c2 what dx needs for mean and variance. */
 static void finish_sums(const mba_call *c, const float *scale, float *c1, float *c2, int64_t M)
 {
     const batchnorm_attr *a = c->node->attr;

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm_cuda.cu -- statistics over rows, y = (x - mean) rstd w + b per channel (ReLU in the same pass), the
- * gradients.
+/* batchnorm_cuda.cu -- statistics over rows, y = (x - mean) rstd w + b per channel (with ReLU in the same pass), and
+ * the gradients.
  *
  *   x, y, dy, dx (R, C) fp32 or bf16     w, b, mean, var, running statistics, dw, db (C) fp32
  *
- * kernel     batchnorm_sums        (column_parts) sums of x - x[0] and of its square: a shift by a value of the column
- *                                  itself keeps the difference of the two from cancelling
- * kernel     batchnorm_rows        a thread owns V columns and loops over the rows; per-column numbers stay in
- *            registers
+ * kernel     batchnorm_sums        (column_parts) sums of x - x[0] and of its square: the shift by a value of the
+ *                                  column avoids cancellation in the variance
+ * kernel     batchnorm_rows        a thread owns V columns and loops over the rows; per-column values stay in registers
  * kernel     batchnorm_bwd_sums    (column_parts) sums of g and of g h
  * kernel     batchnorm_dx          as batchnorm_rows
- * takes      everything; one column a thread where rows are not whole 16-byte vectors
+ * takes      everything; one column per thread where rows are not whole 16-byte vectors
  * launch     grid (parts of the rows, ceil(C / V / 256)), block 256
  * resources  sm_90a, CUDA 13.0: batchnorm_sums 58 to 86 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_rows 48 to 69 registers, no spill  [docs]
  *            batchnorm_bwd_sums 52 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            batchnorm_dx 56 to 112 registers, no spill  [docs]
  * moves      statistics: x once; y: x and y once; backward: x and dy twice, dx once
- * in flight  of the 22 KB an SM that 4 TB/s for 0.7 us are: 512 threads with the loads of 4 rows (8, of the statistics)
- *            on their way, 33 to 66 KB
- * in L2      x (and dy, backward) were read just before: rows and dx begin with what was read last
+ * in flight  4 TB/s for 0.7 us is 22 KB per SM. 512 threads with the loads of 4 rows (statistics: 8) in flight have
+ *            33 to 66 KB
+ * in L2      the preceding kernel reads x (backward: x and dy): rows and dx begin with what it read last
  * measured   H200: batchnorm_sums 4.11 us, 22 % of floor (memory), ALU 22 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
  *            batchnorm_rows 15.6 us, 104 % of floor (memory), DRAM 53 % busy; mambavision-t, 128 images  [docs]
@@ -27,13 +26,13 @@
  *            batchnorm_dx 23.1 us, 106 % of floor (memory), DRAM 50 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: rows of a part, threads of a block, parts
  *
- * Rows beyond the count of a ragged batch are left out of sums and written as zeros. */
+ * Sums ignore rows beyond the count of a ragged batch; outputs there are zeros. */
 #include "device/cuda/columns.cuh"
 extern "C" {
 #include "ops/batchnorm/batchnorm_slots.h"
 }
 
-/* Rows that are real, as the step says. */
+/* Gives the number of valid rows in a step. */
 struct extent {
     int64_t   rows, inner;
     mba_count kind;
@@ -87,7 +86,8 @@ template <typename T> struct keep_statistics {
     extent                e;
     __device__ void       operator()(int64_t i, const float (&total)[2], const mba_step *step) const
     {
-        const float first = to_float(x.at[i]), old_mean = running_mean[i], old_var = running_var[i]; // one wait for all
+        const float first = to_float(x.at[i]), old_mean = running_mean[i],
+                    old_var = running_var[i]; // all loads before the first use
         const int64_t M = real_rows(e, step);
         if (M == 0) {
             mean[i] = var[i] = 0;
@@ -119,9 +119,9 @@ template <typename T, int V> static mba_status statistics(const mba_call *c)
 
 /* ---- the norm ---- */
 
-/* Which part of the rows a block takes. The sums went over the same rows just before, each of their blocks through one
- * of BATCHNORM_SUM_PARTS parts from its beginning to its end, and the ends are still in L2: they come first, then what
- * lies before them. */
+/* Returns the part of the rows that a block takes. The kernel of the sums reads the same rows just before: each of its
+ * blocks reads one of BATCHNORM_SUM_PARTS parts from beginning to end, so the ends are still in L2. Blocks take the
+ * ends first, then what precedes them. */
 static __device__ __forceinline__ int64_t part_of_block()
 {
     const int block = blockIdx.x, rounds = gridDim.x / BATCHNORM_SUM_PARTS;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS, 3)
             fetch(row_regs[u], mba_column_row<V>(x, r + u * s.rows, cols) + s.column, r + u * s.rows < end);
     };
     if (!s.active) return;
-    ask(from + s.row); // first: what belongs to the columns is waited for together with the first rows
+    ask(from + s.row); // the first rows, together with the values of the columns: one latency
     load_weights(m, mean + s.column);
     load_weights(f, w + s.column);
     load_weights(v, var + s.column);
@@ -191,8 +191,8 @@ struct channel {
     float        eps;
 };
 
-/* Of a column: mean, w rstd and b. dy gets through the ReLU where (x - mean) w rstd + b > 0, which is what the forward
- * asked. */
+/* Per column: mean, w rstd and b. The ReLU passes dy where (x - mean) w rstd + b > 0, the comparison of the forward
+ * pass. */
 template <int V, bool RELU> struct gate {
     float                           m[V], f[RELU ? V : 1], b[RELU ? V : 1];
     __device__ __forceinline__ void load_from(const channel &k, int64_t c)
@@ -214,7 +214,7 @@ template <int V, bool RELU> struct gate {
     }
 };
 
-/* Sums of g (x - mean) and of g, where g is what of dy gets through. */
+/* Sums of g (x - mean) and of g, where g is the part of dy that the ReLU passes. */
 template <typename T, bool RELU> struct batchnorm_bwd_sums {
     enum { AT_ONCE = 4 };
     strided_view<const T> dy, x;

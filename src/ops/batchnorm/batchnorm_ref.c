@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm_ref.c -- fp64, only the maths. Rows beyond the count stay at zero, as outputs start. */
+/* batchnorm_ref.c -- the reference of batchnorm: fp64, dense arrays, plain loops. Outputs start at zero, so rows beyond
+ * the count stay zero. */
 #include <math.h>
 
 #include "ops/batchnorm/batchnorm_slots.h"

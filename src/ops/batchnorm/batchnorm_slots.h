@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* batchnorm_slots.h -- what the files of this folder share. Three operators: the statistics (training only), the norm
- * itself, which does not care where its statistics come from, and the gradient of both. */
+/* batchnorm_slots.h -- what the files of batchnorm share. There are three operators: the statistics (training only),
+ * the norm for given statistics, and the gradient of both. */
 #ifndef MBA_BATCHNORM_SLOTS_H
 #define MBA_BATCHNORM_SLOTS_H
 
@@ -22,12 +22,12 @@ typedef struct batchnorm_attr {
     int64_t train, relu;
 } batchnorm_attr;
 
-/* CUDA: parts of the rows that sums over them have. Kernels that follow a sum count their blocks in its parts, because
- * they read the rows that the sum has left in L2 first (batchnorm_cuda.cu); so their grids follow the sum, not the
- * machine. */
+/* CUDA: the number of parts into which sums over rows are divided. The kernel after a sum counts its blocks in these
+ * parts, because it first reads the rows that the sum left in L2 (batchnorm_cuda.cu). So its grid depends on the sum,
+ * not on the machine. */
 enum { BATCHNORM_SUM_PARTS = MBA__COLUMN_PARTS };
 
-/* CUDA: columns a thread takes at once; what belongs to channels is read in vectors, too. */
+/* CUDA: columns per thread. The vectors of the channels (w, b, mean, ...) are read with the same width. */
 static inline int batchnorm_columns(const mba_node *n, const mba_tensor *a, const mba_tensor *b, const mba_tensor *c)
 {
     const mba_tensor *const t[] = { a, b, c };

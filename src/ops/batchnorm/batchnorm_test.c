@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* batchnorm_test.c -- golden values with a count below the capacity, running statistics, a large mean, recomputation,
- * bits; the general proofs run over `cases`. */
+ * same bits; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/batchnorm/batchnorm.h"
@@ -36,7 +36,7 @@ typedef struct golden {
     double y[15], dx[18], dw[3], db[3], mean[3], var[3];
 } golden;
 
-/* From PyTorch, five of six rows: tools/golden/norms.py. */
+/* Values of PyTorch for five of six rows: tools/golden/norms.py. */
 static const golden want[4] = {
     { .train = true,
       .relu = false,
@@ -116,7 +116,7 @@ static void batchnorm_of_golden_values_below_its_capacity(void **state)
     }
 }
 
-/* A batch of graphs without edges: the edge norm has no rows, which is not the same as no count. */
+/* A batch of graphs without edges: the edge norm has no rows, which differs from having no count. */
 static void batchnorm_of_no_rows_leaves_no_trace(void **state)
 {
     (void)state;
@@ -139,13 +139,13 @@ static void batchnorm_of_no_rows_leaves_no_trace(void **state)
         assert_near(rig_have(&u.r, rig_grad(&u.r, u.w), i), 0, 0);
         assert_near(rig_have(&u.r, rig_grad(&u.r, u.b), i), 0, 0);
     }
-    u.r.step.count[MBA_NODES] = 0; // no count at all: a full batch
+    u.r.step.count[MBA_NODES] = 0; // no count: the batch is full
     rig_run(&u.r);
     for (int i = 0; i < 3; i++) assert_near(rig_have(&u.r, u.mean, i), 0.1 * (8.5 + i), 1e-6);
     rig_destroy(&u.r);
 }
 
-/* A step that is given up for a number that is none must not stay in what evaluation uses. */
+/* A step that is skipped because of a non-finite number must not change the running statistics. */
 static void batchnorm_of_what_is_not_finite_moves_nothing(void **state)
 {
     (void)state;
@@ -158,11 +158,12 @@ static void batchnorm_of_what_is_not_finite_moves_nothing(void **state)
         assert_near(rig_want(&u.r, u.mean, i), i ? 0 : 0.2, 1e-6);
         assert_near(rig_want(&u.r, u.var, i), i ? 1 : 0.9, 1e-6);
     }
-    assert_true(isnan(rig_have(&u.r, u.y, 1)) && isfinite(rig_have(&u.r, u.y, 0))); // and the watchdog sees it
+    assert_true(isnan(rig_have(&u.r, u.y, 1))
+                && isfinite(rig_have(&u.r, u.y, 0))); // the NaN stays visible to the watchdog
     rig_destroy(&u.r);
 }
 
-/* The statistics start at 0 and 1; those of a channel that is always 3 go to 3 and 0. */
+/* Running statistics start at 0 and 1; those of a channel that is always 3 converge to 3 and 0. */
 static void batchnorm_statistics_run(void **state)
 {
     (void)state;
@@ -196,7 +197,7 @@ static void batchnorm_takes_a_large_mean_and_one_row(void **state)
     rig_destroy(&u.r);
 }
 
-/* The sum of dx is zero per channel: a bias in front of the norm has no gradient but rounding. */
+/* The sum of dx is zero for each channel: a bias before the norm has no gradient except rounding. */
 static void batchnorm_takes_many_rows_at_any_thread_count(void **state)
 {
     (void)state;
@@ -219,7 +220,7 @@ static void batchnorm_takes_many_rows_at_any_thread_count(void **state)
     rig_destroy(&u.r);
 }
 
-/* y is made again in the backward pass; the running statistics move once. */
+/* y is recomputed in the backward pass; the running statistics change once. */
 static void batchnorm_recomputes_without_moving_twice(void **state)
 {
     (void)state;

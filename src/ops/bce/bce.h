@@ -3,9 +3,9 @@
  *
  *     mba_tensor *loss = mba_bce(g, logits, target, false);          // both (R, T) fp32 -> (1)
  *
- * A target of NaN is missing: the mean is over those that are there. Rows beyond the count of the logits are left out.
- * `weighted`: targets are 0 or 1, and an entry weighs 1 - n_t / n, where n_t of the n entries are of its class; the sum
- * is divided by n, not by the weights. step.loss_scale plays no part. */
+ * A target of NaN is missing: the mean is over the targets that exist. Rows beyond the count of the logits are ignored.
+ * `weighted`: targets are 0 or 1, and an entry weighs 1 - n_t / n, where n_t of the n entries have its class; the sum
+ * is divided by n, not by the weights. step.loss_scale is not applied. */
 #ifndef MBA_BCE_H
 #define MBA_BCE_H
 

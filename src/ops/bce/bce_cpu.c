@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bce_cpu.c -- in order and in double: a batch has some thousand entries. */
+/* bce_cpu.c -- bce on the CPU: one thread, in order, in double, because a batch has only some thousand entries. */
 #include <math.h>
 
 #include "ops/bce/bce_slots.h"
@@ -12,9 +12,9 @@ mba_status MBA_CPU_FN(bce_fwd)(const mba_call *c)
     double            n[2] = { 0 }, sum[2] = { 0 };
     for (int64_t i = 0; i < R; i++) {
         const double x = (double)logit[bce_at(z, i)], y = (double)target[bce_at(t, i)];
-        if (y != y) continue; // NaN: missing
+        if (y != y) continue; // NaN: a missing target
         n[y > 0.5]++;
-        sum[y > 0.5] += (x < 0 ? 0 : x) - x * y + log1p(exp(-fabs(x))); // NaN stays
+        sum[y > 0.5] += (x < 0 ? 0 : x) - x * y + log1p(exp(-fabs(x))); // a NaN logit gives NaN
     }
     const double all = n[0] + n[1], each = all > 0 ? 1 / all : 0;
     float       *scale = c->out[SCALE];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bce_ref.c -- fp64, only the maths. */
+/* bce_ref.c -- the reference of bce: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/bce/bce_slots.h"

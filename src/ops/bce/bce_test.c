@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bce_test.c -- PyTorch's values (tools/golden/graph_ops.py), large logits, counts. */
+/* bce_test.c -- values of PyTorch (tools/golden/graph_ops.py), large logits, ragged batches. */
 #include "tests/rig.h"
 
 #include "ops/bce/bce.h"
@@ -37,7 +37,7 @@ static void bce_has_its_golden_values(void **state)
     rig_destroy(&l.r);
 }
 
-/* One logit per node, in the leading seven rows of ten. */
+/* One logit per node; seven of ten rows are valid. */
 static void bce_weighted_has_its_golden_values_in_a_ragged_batch(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bias.c -- y[r,c] = x[r,c] + b[c]; dx is dy itself, db[c] = sum_r dy[r,c]: the declaration. */
+/* bias.c -- y[r,c] = x[r,c] + b[c]: the declaration. dx is dy itself; db[c] = sum_r dy[r,c]. */
 #include "ops/bias/bias.h"
 
 #include "ops/bias/bias_slots.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bias_cpu.c -- rows in parallel; backward sums fixed parts of rows, then the parts in order. */
+/* bias_cpu.c -- bias on the CPU: rows in parallel; the backward pass sums parts of 128 rows, then the parts in
+ * order. */
 #include "ops/bias/bias_slots.h"
 #include "ops/rows.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bias_ref.c -- fp64. */
+/* bias_ref.c -- the reference of bias: fp64, dense arrays, plain loops. */
 #include "ops/bias/bias_slots.h"
 
 void bias_ref(const mba_ref_call *c)

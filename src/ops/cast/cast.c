@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cast.c -- y = x in another type; its gradient is the cast back. Declaration. */
+/* cast.c -- y = x in another type; the gradient is the cast back. The declaration. */
 #include "ops/cast/cast.h"
 
 #include "ops/cast/cast_slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cast_cpu.c -- element by element, between fp32 and bf16. */
+/* cast_cpu.c -- cast on the CPU: element by element, between fp32 and bf16. */
 #include "ops/cast/cast_slots.h"
 
 static inline int64_t where(const mba_tensor *t, int64_t i) { return i / t->run * t->pitch + i % t->run; }

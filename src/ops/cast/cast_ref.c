@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cast_ref.c -- fp64 knows no types. */
+/* cast_ref.c -- the reference of cast: a copy, because references compute everything in fp64. */
 #include "ops/cast/cast_slots.h"
 
 void cast_ref(const mba_ref_call *c)

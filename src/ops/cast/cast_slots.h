@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cast_slots.h -- what the files of this folder share: slots by name, and who implements them. */
+/* cast_slots.h -- what the files of cast share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_CAST_SLOTS_H
 #define MBA_CAST_SLOTS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d.c -- y = silu(bias + sum_k w[k] x[t-(W-1)+ahead+k]), channel by channel: the declaration. */
+/* conv1d.c -- y = silu(bias + sum_k w[k] x[t-(W-1)+ahead+k]) for each channel, a depthwise convolution over time: the
+ * declaration. */
 #include "ops/conv1d/conv1d.h"
 
 #include "ops/add/add.h"
@@ -91,7 +92,7 @@ static double conv1d_bwd_terms(const mba_node *n, int out)
     return (double)(out == DW || out == DBIAS ? d.B * d.L : d.taps);
 }
 
-/* The weight with channels side by side, tap after tap. */
+/* CPU, forward: scratch for the weight as (taps, C), so that vectors run along channels. */
 static mba_status conv1d_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_TRY(mba__plan_f32(p, n, m));
@@ -99,7 +100,7 @@ static mba_status conv1d_plan(mba_plan *p, const mba_node *n, const mba_machine 
     return MBA_OK;
 }
 
-/* The same, and per item of time its share of dw and dbias, and their sum. */
+/* CPU, backward: the same, and partial sums of dw and dbias per block of time, and their total. */
 static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const conv1d_dims d = conv1d_dims_of(n);
@@ -112,7 +113,7 @@ static mba_status conv1d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
 
 /* ---- CUDA: ops/conv1d/conv1d_cuda.cu ---- */
 
-/* What "persistent" takes: rows of whole vectors at one pitch, and taps for which there is a kernel. */
+/* What "persistent" takes: rows of whole vectors at one pitch, and a number of taps for which a kernel is compiled. */
 static bool fits_persistent(const mba_node *n)
 {
     const conv1d_dims d = conv1d_dims_of(n);
@@ -124,21 +125,21 @@ static bool fits_persistent(const mba_node *n)
                                  n->out[0],
                                  bwd ? n->out[DINITIAL] : NULL };
     bool              fits = d.taps == 4;
-    for (int k = 0; k < 6; k++) // out[0]: y, or dx
+    for (int k = 0; k < 6; k++) // out[0] is y or dx
         fits &= !rows[k]
                 || (rows[k]->type.rank == 3 && conv1d_steps_of(rows[k]).row && conv1d_steps_of(rows[k]).row < 1 << 29
                     && mba__vec_aligned(rows[k], CONV1D_PERSISTENT));
     return fits;
 }
 
-/* What "tiles" takes: what models train with. */
+/* What "tiles" takes: the shapes that models train with. */
 static bool in_tiles(const mba_node *n)
 {
     const conv1d_dims d = conv1d_dims_of(n);
     const bool        bwd = n->op == &mba_op_conv1d_bwd;
     const mba_tensor *rows[] = { n->in[X], bwd ? n->in[DY] : n->in[X], n->out[0] };
     const mba_tensor *state = bwd ? n->in[DFINAL] : n->out[FINAL], *bias = n->in[BIAS];
-    const int64_t     lane = 16 / (int64_t)mba_dtype_bytes(n->in[X]->type.dtype); // backward reads 16 bytes a lane
+    const int64_t     lane = 16 / (int64_t)mba_dtype_bytes(n->in[X]->type.dtype); // backward reads 16 bytes per lane
     bool              fits = d.taps == 4 || (d.taps == 3 && ((const conv1d_attr *)n->attr)->silu);
     fits = fits && !n->in[IDS] && !n->in[INITIAL] && !state && !(bwd && mba_adds(n, DX));
     fits = fits && n->in[W]->offset % 4 == 0 && (!bias || bias->offset % 4 == 0);
@@ -148,7 +149,7 @@ static bool in_tiles(const mba_node *n)
     return fits;
 }
 
-/* What no kernel takes. */
+/* Refuses what no CUDA kernel takes. */
 static mba_status check_cuda(const mba_node *n, const mba_machine *m)
 {
     const conv1d_dims d = conv1d_dims_of(n);
@@ -161,15 +162,16 @@ static mba_status check_cuda(const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
-/* Of a block: those that have a channel. */
-static int64_t busy_warps(const mba_node *n, const conv1d_cut *k, int channels)
+/* Warps of a block that have channels. */
+static int64_t busy_warps(const mba_node *n, const conv1d_partition *k, int channels)
 {
     return mba_ceil(mba_ceil(mba_ceil(mba_cols(n->in[X]), channels), k->across), 32);
 }
 
-/* What a block does: for each of its items some rows at a time, which are on their way while those before them are
- * used. Operations of a thread and row of four channels are those counted on the H200 (documents, 96 channels). */
-static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels, bool staged)
+/* Plans a block of the persistent kernels: for each of its items it processes some rows at a time while the next ones
+ * are being copied. Operations per thread and row of four channels are counts from an H200 (documents, 96 channels). */
+static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d_partition *k, int channels,
+                                  bool staged)
 {
     static const struct {
         double fma, alu, sfu;
@@ -181,7 +183,7 @@ static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d
                  each = (double)(rows * channels) / 4 * 32 * (double)busy_warps(n, k, channels);
     const char *mix = "conv1d persistent";
     mba_phase_work(l, MBA_LOOP, items, NULL);
-    for (int i = 0; i < MBA_IN_MAX; i++) // taps, and rows before the first
+    for (int i = 0; i < MBA_IN_MAX; i++) // taps, and rows before time 0
         if (n->in[i] && i != DY && i != X)
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(i), mba_tensor_bytes(n->in[i]) / blocks / items);
     mba_phase_work(l, MBA_LOOP, inner, NULL);
@@ -198,25 +200,25 @@ static void plan_persistent_items(mba_launch *l, const mba_node *n, const conv1d
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-/* Warps without a channel leave at once: the rest is all there is of a block. */
-static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_cut *k, int channels)
+/* Warps without a channel exit at once, so a block holds only the resources of the others. */
+static void leave_warps(mba_launch *l, const mba_node *n, const conv1d_partition *k, int channels)
 {
     const int64_t busy = busy_warps(n, k, channels);
     if (busy < CONV1D_THREADS / 32) mba_launch_role(l, CONV1D_THREADS / 32 - (int)busy);
 }
 
-/* One launch of as many blocks as the machine holds; a thread needs `regs` registers and `staged` bytes of shared
- * memory. */
-static conv1d_cut plan_persistent(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
-                                  int channels, int regs, int64_t staged)
+/* Plans one launch of as many blocks as are resident on the machine. A thread needs `regs` registers and `staged` bytes
+ * of shared memory. */
+static conv1d_partition plan_persistent(mba_plan *p, const char *kernel, const mba_node *n, const mba_machine *m,
+                                        int channels, int regs, int64_t staged)
 {
     enum { BLOCKS_SM = 32 };
     const int64_t smem = CONV1D_THREADS * staged;
     int64_t       resident = m->regs_sm / (CONV1D_THREADS * mba_ceil(regs, 8) * 8);
     if (resident > m->smem_sm_bytes / (smem + 1024)) resident = m->smem_sm_bytes / (smem + 1024);
     if (resident > BLOCKS_SM) resident = BLOCKS_SM;
-    const conv1d_cut k = conv1d_cut_of(n, m->sm * resident, channels);
-    mba_launch      *l = mba_plan_launch(p, kernel, MBA_VECTOR, k.parts * k.across, CONV1D_THREADS);
+    const conv1d_partition k = conv1d_partition_of(n, m->sm * resident, channels);
+    mba_launch            *l = mba_plan_launch(p, kernel, MBA_VECTOR, k.parts * k.across, CONV1D_THREADS);
     l->regs = regs;
     l->smem_bytes = (size_t)smem;
     l->ring_depth = staged ? 2 : 0;
@@ -230,8 +232,8 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 {
     const int64_t e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
-                                         channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const conv1d_partition k = plan_persistent(p, "conv1d_fwd_persistent", n, m, channels, regs,
+                                               channels > 1 ? 2 * CONV1D_ROWS_AHEAD * channels * e : 0);
     leave_warps(&p->launch[0], n, &k, channels);
     if (!n->out[FINAL]) return MBA_OK;
     mba_launch *l = mba_plan_launch(p, "conv1d_final", MBA_VECTOR, mba_ceil(mba_elems(n->out[FINAL]), 256), 256);
@@ -246,10 +248,10 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const conv1d_dims d = conv1d_dims_of(n);
     const int64_t     e = (int64_t)mba_dtype_bytes(n->in[X]->type.dtype);
     MBA_TRY(check_cuda(n, m));
-    const conv1d_cut k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
-                                         channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
-    const int        scratch = mba_plan_scratch(p, "dw and dbias parts",
-                                                sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
+    const conv1d_partition k = plan_persistent(p, "conv1d_bwd_persistent", n, m, channels, regs,
+                                               channels > 1 ? 4 * CONV1D_ROWS_AHEAD * channels * e : 0);
+    const int              scratch = mba_plan_scratch(p, "dw and dbias parts",
+                                                      sizeof(float) * (size_t)(k.parts * (d.taps + 1) * d.C));
     mba_phase_move(&p->launch[0], MBA_STORE, MBA_ARG_SCRATCH(scratch),
                    4.0 * (double)((d.taps + 1) * d.C) / (double)k.across);
     leave_warps(&p->launch[0], n, &k, channels);
@@ -257,7 +259,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     return MBA_OK;
 }
 
-/* As the compiler says for sm_90; the backward of fp32 and of documents takes a few more. */
+/* Registers by ptxas for sm_90; backward in fp32 or with documents uses a few more. */
 enum {
     REGS_FWD_PERSISTENT = 72,
     REGS_FWD_ANY = 87,
@@ -266,8 +268,8 @@ enum {
     REGS_BWD_ANY = 158
 };
 
-/* One launch of small tiles, many times what the machine holds. The compiled tiles have, beside what a convolution
- * needs, some 6 instructions an element forward and 10 backward (16 and 31 counted on the H200 in all), not those of a
+/* Plans one launch of small tiles, many more than are resident. Per element the compiled tiles have some 6 (forward)
+ * and 10 (backward) instructions beyond those of the convolution (16 and 31 in all, counted on an H200), not those of a
  * loop per tap. */
 static void plan_tiles(mba_plan *p, const char *kernel, const mba_node *n, int64_t blocks, int warps, int regs,
                        int64_t smem)
@@ -336,7 +338,7 @@ static mba_status conv1d_bwd_any_plan(mba_plan *p, const mba_node *n, const mba_
     return plan_bwd(p, n, m, 1, REGS_BWD_ANY);
 }
 
-/* dims: B, L, C, taps, bits: what else there is, and the taps ahead. */
+/* dims: B, L, C, taps, bits (options below), taps ahead. */
 enum { PLAIN = 1, NO_BIAS = 2, WITH_IDS = 4, WITH_INITIAL = 8, WITH_FINAL = 16, COLUMNS = 32, TWICE = 64 };
 
 static void conv1d_build(mba_graph *g, const mba_case *c)

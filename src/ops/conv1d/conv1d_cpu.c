@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_cpu.c -- items of (sequence, block of time, block of channels), channels side by side in the vectors.
+/* conv1d_cpu.c -- conv1d on the CPU. Work items are (sequence, block of time, block of channels); vectors run along
+ * channels.
  *
- * A tile is TILE steps of time: its rows go along the channels together, so each weight is loaded once per tile
- * and each input row is fetched from memory once. Rows are pointers: the rows before time 0, the rows a document
- * id cuts off and the gradients behind the end are all a row of zeros, and the inner loops have no conditions.
- * Where ids change inside a tile, it is done step by step. */
+ * A tile is TILE steps of time, whose rows are processed together: each weight is loaded once per tile, and each input
+ * row is fetched from memory once. Rows are pointers. Rows before time 0, rows of another document and gradients beyond
+ * the end all point to a row of zeros, so the inner loops have no conditions. A tile in which ids change is processed
+ * step by step. */
 #include "device/cpu/simd.h"
 #include "ops/conv1d/conv1d_slots.h"
 
@@ -12,7 +13,7 @@ enum { TILE = 8, SPAN_MAX = TILE + CONV1D_TAPS_MAX - 1 };
 
 static const float zeros[CONV1D_CHANNELS];
 
-/* What all items share. */
+/* Arguments common to all items. */
 typedef struct conv {
     conv1d_dims       d;
     mba__rows         x, initial;
@@ -22,12 +23,12 @@ typedef struct conv {
     bool              silu;
 } conv;
 
-/* One item: steps t0 .. t1-1 of channels c0 .. c0+n-1 of sequence b; `part` numbers (b, block of time). */
+/* One item: steps t0 .. t1-1 of channels c0 .. c0+n-1 of sequence b; `part` is the index of (b, block of time). */
 typedef struct item {
     int64_t b, t0, t1, c0, n, part;
 } item;
 
-/* A sequence that holds a ragged batch ends where the batch does. */
+/* In a ragged batch the sequence ends with the valid rows. */
 static conv1d_dims real_dims_of(const mba_call *c)
 {
     conv1d_dims d = conv1d_dims_of(c->node);
@@ -74,13 +75,16 @@ static item item_of(conv1d_dims d, int64_t i)
 static int32_t id_at(const conv *v, int64_t b, int64_t t)
 {
     if (!v->ids) return 0;
-    const int64_t i = b * v->d.L + (t < 0 ? 0 : t < v->d.L ? t : v->d.L - 1); // outside: that of the nearest token
+    const int64_t i = b * v->d.L
+                      + (t < 0        ? 0
+                         : t < v->d.L ? t
+                                      : v->d.L - 1); // outside the sequence: the id of the nearest token
     return v->ids[i / v->ids_of->run * v->ids_of->pitch + i % v->ids_of->run];
 }
 
 static const float *input_row(const conv *v, const item *k, int64_t t)
 {
-    if (t >= v->d.L) return zeros; // a tap ahead of the end
+    if (t >= v->d.L) return zeros; // beyond the end
     if (t >= 0) return mba__row(v->x, k->b * v->d.L + t) + k->c0;
     return v->initial.at ? mba__row(v->initial, k->b * (v->d.taps - 1) + t + v->d.taps - 1) + k->c0 : zeros;
 }
@@ -93,23 +97,24 @@ static bool one_document(const conv *v, int64_t b, int64_t from, int64_t end)
     return id_at(v, b, from) >= 0;
 }
 
-/* How many of the steps from t on are done together: a tile, if it is whole and inside one document. */
+/* The number of steps from t on that are processed together: a tile, if it is complete and inside one document, else
+ * 1. */
 static int steps_at(const conv *v, int64_t b, int64_t t, int64_t end)
 {
     return t + TILE <= end && one_document(v, b, t - v->d.past, t + TILE) ? TILE : 1;
 }
 
-/* row[j] is the input at time t-past+j. A single step sees nothing of other documents. */
+/* row[j] is the input at time t-past+j. A single step gets zeros for rows of other documents. */
 static void input_rows(const float *row[SPAN_MAX], const conv *v, const item *k, int64_t t, int steps)
 {
     for (int64_t j = 0, s = t - v->d.past; s < t + steps + v->d.ahead; j++, s++)
         row[j] = steps == 1 && id_at(v, k->b, s) != id_at(v, k->b, t) ? zeros : input_row(v, k, s);
 }
 
-/* ---- tiles; `taps` and `steps` are constants in the calls that matter ---- */
+/* ---- tiles; `taps` and `steps` are compile-time constants in the frequent calls ---- */
 
-/* to[j] = silu(start + sum_k w[k] row[j+k]), j < steps, for n channels: start is `bias`, or with `adds` what is there.
- * w (taps, ldw). */
+/* to[j] = silu(start + sum_k w[k] row[j+k]), j < steps, for n channels. start is `bias`, or with `adds` the present
+ * value. w is (taps, ldw). */
 typedef struct tile {
     float       *to[TILE];
     const float *row[SPAN_MAX], *w, *bias;
@@ -168,7 +173,7 @@ static void fwd_item(const conv *v, mba__rows y, const item *k)
     }
 }
 
-/* The last taps-1 inputs. */
+/* Stores the last taps-1 inputs. */
 static void keep_final(const conv *v, mba__rows final)
 {
     const int64_t keep = v->d.taps - 1;
@@ -200,10 +205,11 @@ mba_status MBA_CPU_FN(conv1d_fwd)(const mba_call *c)
 typedef struct conv_grads {
     mba__rows dy, dfinal, dx, dinitial;
     bool      dx_adds, dinitial_adds;
-    float    *parts; // (parts, taps + 1, C): dw and, last, dbias
+    float    *parts; // (parts, taps + 1, C): dw, then dbias
 } conv_grads;
 
-/* The gradient before silu: the row of time t is needed until dx of time t has been made. Without silu it is dy. */
+/* Rows of g, the gradient before silu (without silu: dy). The row of time t is needed until dx of time t is
+ * complete. */
 typedef struct ring {
     int          rows;
     const float *at[SPAN_MAX];
@@ -213,7 +219,7 @@ typedef struct ring {
 /* a = dy silu'(a) */
 static void slope_row(float *a, const float *dy, int64_t n)
 {
-    enum { GROUP = 4 }; // vectors at once: none waits for another
+    enum { GROUP = 4 }; // independent vectors per iteration, to hide latency
     int64_t i = 0;
     vf      slope[GROUP];
     for (; i + GROUP * MBA_LANES <= n; i += GROUP * MBA_LANES) {
@@ -226,7 +232,7 @@ static void slope_row(float *a, const float *dy, int64_t n)
     }
 }
 
-/* dw[k] += sum_j g[j] row[j+k], and dbias, which stands behind dw, += sum_j g[j]. */
+/* dw[k] += sum_j g[j] row[j+k]; dbias, which follows dw, += sum_j g[j]. */
 MBA_SIMD void weigh_vector(float *dw, int64_t ldw, const float *const g[], const float *const row[], int taps,
                            int steps, int64_t i, int64_t m)
 {
@@ -249,7 +255,7 @@ MBA_SIMD void weigh_rows(float *dw, const tile *f, const float *const g[], int t
     if (i < n) weigh_vector(dw, ldw, g, f->row, taps, steps, i, n - i);
 }
 
-/* g of times t .. t+steps-1, and their share of dw and dbias if they belong to this item. */
+/* Computes g of times t .. t+steps-1, and adds their contribution to dw and dbias if they belong to this item. */
 static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *r, int64_t t, int steps)
 {
     const int    taps = (int)v->d.taps;
@@ -271,7 +277,7 @@ static void make_grads(const conv *v, const conv_grads *q, const item *k, ring *
     else weigh_rows(dw, &f, g, taps, 1);
 }
 
-/* Where the gradient of the input at time s goes. */
+/* The row that receives the gradient of the input at time s. */
 static float *dx_row(const conv *v, const conv_grads *q, const item *k, int64_t s)
 {
     return k->c0
@@ -287,8 +293,8 @@ static void add_final(const conv *v, const conv_grads *q, const item *k, int64_t
     for (int64_t i = 0; i < k->n; i++) dx[i] += d[i];
 }
 
-/* dx[s] = sum_k w[k] g[s+past-k] for times s .. s+steps-1, all before 0 or none; g is there from time s-ahead up to
- * s+steps-1+past, as far as these are inside the sequence. A single step sees nothing of other documents. */
+/* dx[s] = sum_k w[k] g[s+past-k] for times s .. s+steps-1, which are all before 0 or all not. g must be complete from
+ * time s-ahead to s+steps-1+past, as far as these are inside the sequence. A single step ignores other documents. */
 static void make_dx(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int steps)
 {
     const int taps = (int)v->d.taps;
@@ -303,7 +309,7 @@ static void make_dx(const conv *v, const conv_grads *q, const item *k, const rin
     for (int j = 0; j < steps; j++) add_final(v, q, k, s + j, f.to[j]);
 }
 
-/* dx of times s .. end-1; returns end, or s if there is nothing to do. */
+/* Computes dx of times s .. end-1; returns end, or s if there is nothing to do. */
 static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, const ring *r, int64_t s, int64_t end)
 {
     for (int64_t steps; s < end; s += steps) {
@@ -314,8 +320,8 @@ static int64_t make_dx_until(const conv *v, const conv_grads *q, const item *k, 
     return s;
 }
 
-/* g runs before dx by `past` steps; what lies in front of the item (with taps ahead) and behind its end is made once
- * more, for the dx at its ends. */
+/* g is computed `past` steps ahead of dx. g before the item (with taps ahead) and after its end is computed here again,
+ * because dx at the ends of the item needs it. */
 static void bwd_item(const conv *v, const conv_grads *q, const item *k)
 {
     const int64_t past = v->d.past, end = k->t1 + past < v->d.L ? k->t1 + past : v->d.L;
@@ -332,7 +338,7 @@ static void bwd_item(const conv *v, const conv_grads *q, const item *k)
     make_dx_until(v, q, k, &r, s, k->t1);
 }
 
-/* (taps + 1, C) to the (C, taps) of dw, and dbias. */
+/* Transposes the sum (taps + 1, C) into dw (C, taps) and dbias. */
 static void hand_out(const mba_call *c, const float *sum)
 {
     const mba_node   *n = c->node;

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_cuda.cu -- depthwise convolution over time: a thread owns channels and loops over time.
+/* conv1d_cuda.cu -- depthwise convolution over time, variants "persistent" and "any": a thread owns channels and loops
+ * over time.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
  *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias, initial, final (B, W-1, C) fp32     ids (B, L)
  *   i32
  *
- * kernel     conv1d_fwd_persistent     4 channels a thread; eight rows at a time come in ahead by asynchronous copies
- *            into the thread's own slots, the last W-1 inputs stay in registers
- * kernel     conv1d_bwd_persistent     the same for x and dy; a is computed again, W-1 values of g stay in registers,
- *            dw and dbias too; the W-1 steps behind an item are made once more instead of waiting for the neighbour
- * takes      4 taps, rows of whole vectors of 4 values: "persistent". Else one channel a thread and sixteen taps, of
- *            which the first ones weigh nothing: "any". What models train with, "tiles" takes before them
- *            (conv1d_tiles_cuda.cu)
+ * kernel     conv1d_fwd_persistent     4 channels per thread; asynchronous copies bring eight rows at a time into slots
+ *            private to each thread; the last W-1 inputs stay in registers
+ * kernel     conv1d_bwd_persistent     the same for x and dy; a is recomputed; W-1 values of g, dw and dbias stay in
+ *            registers; g of the W-1 steps after an item is recomputed instead of waiting for the neighbour
+ * takes      4 taps, rows of whole vectors of 4 values: "persistent". Otherwise "any": one channel per thread and
+ *            sixteen taps, of which the first are zero. "tiles" (conv1d_tiles_cuda.cu) precedes both and takes what
+ *            models train with
  * launch     grid parts * ceil(C / (64 channels of a thread)), block 64; a part takes items (sequence, range of steps)
- *            in turn, and there are as many parts as fit on the SMs at once; dynamic smem 16 rows of what comes in
- *            ahead
+ *            in turn, and there are as many parts as fit on the SMs at once; dynamic smem 16 rows of each copied
+ *            operand
  * resources  sm_90a, CUDA 13.0: conv1d_fwd_persistent 56 to 87 registers, no spill  [docs]
  *            conv1d_bwd_persistent 112 to 158 registers, no spill  [docs]
- * moves      forward reads and writes a row, backward reads two and writes one, W-1 rows of an item once more: bound by
+ * moves      forward reads and writes a row, backward reads two and writes one, and W-1 rows of an item again: bound by
  *            DRAM
- * in flight  backward, an SM: 8 blocks of 64 threads, 8 rows ahead of two operands of 8 bytes, 66 KB of the 22 KB that
- *            4 TB/s for 0.7 us are
- * issue      forward 16, backward 30 instructions a value, 20 of them arithmetic: R=16384 C=4352, 73 us of the SMs'
- *            time beside 109 us of memory's. Addresses and bounds of every row apart had made it 42
+ * in flight  backward, per SM: 8 blocks of 64 threads, 8 rows of two operands of 8 bytes: 66 KB; 4 TB/s for 0.7 us
+ *            needs 22 KB
+ * issue      forward 16, backward 30 instructions per value, 20 of them arithmetic: R=16384 C=4352, 73 us of issue time
+ *            beside 109 us of memory time. Addresses and bounds computed for each row would make it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
  * measured   H200: conv1d_bwd_persistent 22.6 us, 13 % of floor (memory), ALU 21 % busy;  [docs: conv1d_*_persistent]
@@ -36,7 +37,7 @@
 
 enum { THREADS = CONV1D_THREADS };
 
-/* A tensor (B, rows, C) with the distances between its rows, where they are even (conv1d_slots.h). */
+/* A tensor (B, rows, C) with its strides, where they are uniform (conv1d_slots.h). */
 template <typename T> struct track {
     strided_view<T> w;
     conv1d_steps    step;
@@ -49,21 +50,21 @@ template <typename T> static track<T> track_of(const mba_tensor *t, void *at)
     return k;
 }
 
-/* What both directions see. */
+/* Operands of both directions. */
 template <typename T> struct conv {
     track<const T>     x;                   // (B, L, C)
     track<const float> initial;             // (B, W-1, C), or absent
     const int32_t     *ids;                 // (B, L), or NULL
     const float       *w, *bias;            // (C, W), (C) or NULL
-    int64_t            B, C, ids_step;      // ids_step: distance of the sequences' ids
-    int                L, items, seg, segs; // items, steps of an item, items of a sequence
-    int                taps, ahead, across; // across: blocks side by side over the channels
+    int64_t            B, C, ids_step;      // ids_step: stride between the ids of sequences
+    int                L, items, seg, segs; // items, steps per item, items per sequence
+    int                taps, ahead, across; // across: blocks over the channels
 };
 
-/* Rows of sequence b at the channels of a thread: at one distance from each other (EVEN), or anywhere. */
+/* Rows of sequence b at the channels of a thread: with one stride (EVEN), or with general addresses. */
 template <typename T, bool EVEN> struct rows_of {
     char                      *at;
-    int                        step; // in bytes: one multiplication leads to a row
+    int                        step; // in bytes: the address of a row needs one multiplication
     __device__ __forceinline__ rows_of(const track<T> &k, int b, int, int64_t, int c)
         : at(k.w.at ? (char *)(k.w.at + b * k.step.sequence + c) : NULL), step(k.step.row * (int)sizeof(T))
     {
@@ -96,7 +97,7 @@ template <int CH> static __device__ __forceinline__ void set_zero(float (&v)[CH]
     for (int e = 0; e < CH; e++) v[e] = 0;
 }
 
-/* The input at time i, also where there is none. */
+/* Loads the input at time i; outside the sequence it is the initial state or zero. */
 template <typename T, bool EVEN, int CH>
 static __device__ __forceinline__ void load_input(float (&v)[CH], const conv<T> &a, const rows_of<const T, EVEN> &x,
                                                   const rows_of<const float, EVEN> &initial, int i)
@@ -106,13 +107,13 @@ static __device__ __forceinline__ void load_input(float (&v)[CH], const conv<T> 
     else if (i < 0 && initial.at && i >= 1 - a.taps) load(v, initial[i + a.taps - 1]);
 }
 
-/* Outside a sequence: that of its nearest token. */
+/* The id at time t; outside the sequence, that of the nearest token. */
 static __device__ __forceinline__ int32_t id_at(const int32_t *ids, int L, int t)
 {
     return ids[t < 0 ? 0 : t < L ? t : L - 1];
 }
 
-/* Whether COUNT tokens from t on are of one document. */
+/* True if COUNT tokens from t on belong to one document. */
 template <int COUNT> static __device__ __forceinline__ bool one_document(const int32_t *ids, int L, int t)
 {
     const int32_t first = id_at(ids, L, t);
@@ -122,7 +123,7 @@ template <int COUNT> static __device__ __forceinline__ bool one_document(const i
     return one;
 }
 
-/* The weights of CH channels from c on, tap k of the window at [k]; a window longer than W begins with zeros. */
+/* Loads the weights of CH channels from c on, right-aligned: with fewer than TAPS taps, w begins with zeros. */
 template <int TAPS, int CH>
 static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const float *from, int taps, int c)
 {
@@ -137,11 +138,11 @@ static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], const flo
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
 __global__ void __launch_bounds__(THREADS) conv1d_fwd_persistent(conv<T> a, track<T> y_track)
 {
-    constexpr bool          AHEAD = CH > 1; // rows come in ahead of their use
+    constexpr bool          AHEAD = CH > 1; // rows are copied ahead of their use
     constexpr int           U = AHEAD ? CONV1D_ROWS_AHEAD : 1;
     extern __shared__ uint4 memory[];
     const int               c = (int)((blockIdx.x % a.across * THREADS + threadIdx.x) * CH);
-    if (c >= a.C) return; // nobody waits for it
+    if (c >= a.C) return; // the kernel has no block-wide barrier
     T *const   slots = (T *)memory + threadIdx.x * CH;
     const auto slot = [=](int stage, int u) { return slots + (stage * U + u) * THREADS * CH; };
     float      w[TAPS][CH], bias[CH];
@@ -156,12 +157,12 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_persistent(conv<T> a, trac
         const rows_of<const float, AHEAD> initial(a.initial, b, a.taps - 1, a.C, c);
         const rows_of<T, AHEAD>           y(y_track, b, a.L, a.C, c);
         const int32_t                    *ids = IDS ? a.ids + b * a.ids_step : NULL;
-        float                             past[TAPS - 1][CH]; // the inputs before the newest, oldest first
+        float                             past[TAPS - 1][CH]; // earlier inputs, oldest first
         int32_t                           past_id[TAPS - 1];
         int                               stage = 0;
         const auto                        fetch = [&](int t, int to) {
             if constexpr (AHEAD) {
-                if (t + a.ahead + U <= end) // nearly always: no question for every row
+                if (t + a.ahead + U <= end) // the common case: no bounds check per row
 #pragma unroll
                     for (int u = 0; u < U; u++) copy_async<CH *(int)sizeof(T)>(slot(to, u), x[t + a.ahead + u]);
                 else
@@ -177,7 +178,7 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_persistent(conv<T> a, trac
             load_input(past[k], a, x, initial, t0 + a.ahead - (TAPS - 1) + k);
             if (IDS) past_id[k] = id_at(ids, a.L, t0 - (TAPS - 1) + k);
         }
-        const auto steps = [&](int t, auto full) { // full: nothing here lies beyond an end, or in two documents
+        const auto steps = [&](int t, auto full) { // full: all rows inside the sequence, the item and one document
             constexpr bool MASK = IDS && !decltype(full)::value;
             constexpr int  UNROLL = decltype(full)::value ? U : 1;
 #pragma unroll UNROLL
@@ -224,7 +225,7 @@ __global__ void __launch_bounds__(THREADS) conv1d_fwd_persistent(conv<T> a, trac
     }
 }
 
-/* final (B, W-1, C) */
+/* Copies the last W-1 inputs into final (B, W-1, C). */
 template <typename T> __global__ void __launch_bounds__(256) conv1d_final(strided_view<float> final, conv<T> a)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, r = i / a.C, c = i - r * a.C, keep = a.taps - 1,
@@ -244,7 +245,7 @@ template <typename T> struct conv_grads {
     track<const float> dfinal; // (B, W-1, C), or absent
     track<T>           dx;
     track<float>       dinitial; // (B, W-1, C), or absent
-    float             *part;     // (parts, W + 1, C): dw and, last, dbias
+    float             *part;     // (parts, W + 1, C): dw, then dbias
     bool               dx_adds, dinitial_adds;
 };
 
@@ -259,8 +260,8 @@ template <typename T, int CH> static __device__ __forceinline__ void put_grad(T 
     store(to, d);
 }
 
-/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held
- * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+/* Taps and bias are stored multiplied by K, so that sums are in the form that ex2 needs. g is stored divided by K, so
+ * that dx needs no correction; dw and dbias are multiplied by K once at the end. */
 constexpr float K = -1.44269504f;
 
 template <int TAPS, int CH>
@@ -274,16 +275,17 @@ static __device__ __forceinline__ void scale_all(float (&w)[TAPS][CH], float (&b
     }
 }
 
-/* Blocks of the backward an SM must have room for; sm_100 needs a few registers more than eight leave. */
+/* Minimum number of resident blocks per SM for the backward kernel. sm_100 needs a few more registers than eight blocks
+ * leave. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 enum { BWD_RESIDENT = 1 };
 #else
 enum { BWD_RESIDENT = 8 };
 #endif
 
-/* Step j of an item that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
- * s = s0 + j - (TAPS-1): its window of g is complete then. Eight blocks an SM leave 128 registers,
- * which fits for bf16; documents and fp32 take more. */
+/* Step j of an item that begins at s0 reads x of time s0 + j, computes g of time t = s0 + j - ahead, and with it dx of
+ * s = s0 + j - (TAPS-1), for which all g are then known. Eight blocks per SM leave 128 registers, which suffice for
+ * bf16; documents and fp32 need more. */
 template <typename T, int TAPS, int CH, bool SILU, bool IDS>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESIDENT)
     conv1d_bwd_persistent(conv<T> a, conv_grads<T> q)
@@ -343,7 +345,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
             set_zero(past_g[k]);
             if (IDS) past_id[k] = id_at(ids, a.L, s0 - (TAPS - 1) + k);
         }
-        const auto steps = [&](int j0, auto full) { // full: all of it in the item, the sequence and one document
+        const auto steps = [&](int j0, auto full) { // full: all rows inside the item, the sequence and one document
             constexpr bool MASK = IDS && !decltype(full)::value;
             constexpr int  UNROLL = decltype(full)::value ? U : 1;
 #pragma unroll UNROLL
@@ -365,7 +367,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                 const bool own = full.value || (t >= s0 && t < s1);
 #pragma unroll
                 for (int e = 0; e < CH; e++) {
-                    float inputs[TAPS - 1]; // the inputs this step sees
+                    float inputs[TAPS - 1]; // earlier inputs of this step
 #pragma unroll
                     for (int k = 0; k < TAPS - 1; k++) inputs[k] = !MASK || past_id[k] == id ? past[k][e] : 0.0f;
                     if (SILU) {
@@ -409,7 +411,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
                 }
             }
         };
-        const int quiet = q.dfinal.w.at ? a.L - keep : a.L; // dx from here on gets something from the final state
+        const int quiet = q.dfinal.w.at ? a.L - keep : a.L; // from here on dx also gets the gradient of the final state
         for (int j = 0; j < all; j += U, stage ^= 1) {
             fetch(j + U, stage ^ 1);
             copy_async_wait<1>();
@@ -437,10 +439,10 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 || IDS ? 1 : BWD_RESID
 
 template <typename T> static conv<T> conv_of(const mba_call *c, int channels)
 {
-    const mba_node   *n = c->node;
-    const conv1d_dims d = conv1d_dims_of(n);
-    const conv1d_cut  k = conv1d_cut_of(n, c->plan->launch[0].grid[0], channels);
-    conv<T>           a = {};
+    const mba_node        *n = c->node;
+    const conv1d_dims      d = conv1d_dims_of(n);
+    const conv1d_partition k = conv1d_partition_of(n, c->plan->launch[0].grid[0], channels);
+    conv<T>                a = {};
     a.x = track_of<const T>(n->in[X], c->in[X]);
     a.initial = track_of<const float>(n->in[INITIAL], c->in[INITIAL]);
     a.ids = (const int32_t *)c->in[IDS];
@@ -513,7 +515,7 @@ extern "C" mba_status conv1d_any_cuda(const mba_call *c)
 
 static int64_t parts_of(const mba_call *c, int channels)
 {
-    return conv1d_cut_of(c->node, c->plan->launch[0].grid[0], channels).parts;
+    return conv1d_partition_of(c->node, c->plan->launch[0].grid[0], channels).parts;
 }
 
 extern "C" mba_status conv1d_bwd_cuda(const mba_call *c)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_ref.c -- fp64, only the maths. */
+/* conv1d_ref.c -- the reference of conv1d: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/conv1d/conv1d_slots.h"
 
-/* The input of channel ch at time s of sequence b; NULL where there is none, which counts as 0. */
+/* The input of channel ch at time s of sequence b; NULL if there is none, which counts as 0. */
 static const double *input(const mba_ref_call *c, int64_t b, int64_t s, int64_t ch)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);
@@ -18,7 +18,7 @@ static double id(const mba_ref_call *c, int64_t b, int64_t t)
     return c->in[IDS] ? c->in[IDS][b * conv1d_dims_of(c->node).L + (t < 0 ? 0 : t)] : 0;
 }
 
-/* Whether time s takes part in the output at time t. */
+/* True if the output at time t depends on time s. */
 static bool meets(const mba_ref_call *c, int64_t b, int64_t s, int64_t t)
 {
     return id(c, b, t) >= 0 && id(c, b, s) == id(c, b, t);
@@ -50,7 +50,7 @@ void conv1d_ref(const mba_ref_call *c)
         }
 }
 
-/* Where the gradient of an input goes; NULL where there is no input. */
+/* Where the gradient of an input goes; NULL if there is no input. */
 static double *input_grad(const mba_ref_call *c, int64_t b, int64_t s, int64_t ch)
 {
     const conv1d_dims d = conv1d_dims_of(c->node);

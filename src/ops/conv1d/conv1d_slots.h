@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_slots.h -- what the files of this folder share. */
+/* conv1d_slots.h -- what the files of conv1d share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_CONV1D_SLOTS_H
 #define MBA_CONV1D_SLOTS_H
 
@@ -7,7 +7,7 @@
 #include "ops/vec_access.h"
 #include "ops/rows.h"
 
-enum { X, W, BIAS, IDS, INITIAL, DY, DFINAL }; /* in; the last two are the backward node's */
+enum { X, W, BIAS, IDS, INITIAL, DY, DFINAL }; /* in; the last two only backward */
 enum { Y, FINAL };                             /* forward: out */
 enum { DX, DW, DBIAS, DINITIAL };              /* backward: out */
 
@@ -15,7 +15,8 @@ typedef struct conv1d_attr {
     int32_t silu, final, ahead;
 } conv1d_attr;
 
-/* B sequences of L steps of C channels; `taps` of them meet in one output, those `past` steps ago to those `ahead`. */
+/* B sequences of L steps of C channels. An output depends on `taps` inputs: from `past` steps before it to `ahead`
+ * steps after it. */
 typedef struct conv1d_dims {
     int64_t B, L, C, taps, past, ahead;
 } conv1d_dims;
@@ -27,23 +28,23 @@ static inline conv1d_dims conv1d_dims_of(const mba_node *n)
     return all;
 }
 
-/* A work item of the CPU: TIMES steps of CHANNELS channels of one sequence. */
+/* A work item of the CPU has TIMES steps of CHANNELS channels of one sequence. */
 enum { CONV1D_TAPS_MAX = 16, CONV1D_TIMES = 128, CONV1D_CHANNELS = 512 };
 
-/* CUDA. A block has THREADS threads, of PERSISTENT channels each or of one; ROWS_AHEAD rows come in ahead of their use.
- * */
+/* CUDA: a block has THREADS threads of PERSISTENT channels or of one channel; ROWS_AHEAD rows are copied ahead of their
+ * use. */
 enum { CONV1D_THREADS = 64, CONV1D_PERSISTENT = 4, CONV1D_ROWS_AHEAD = 8, CONV1D_STEPS_MIN = 32 };
 
-/* Blocks side by side over the channels; parts, which take items of `seg` steps in turn; items of a sequence, and of
- * all. Given the blocks it makes, it makes the same again: the launcher learns from the plan's grid what the plan had
- * in mind. */
-typedef struct conv1d_cut {
+/* Partition of the work of the persistent kernels: blocks over the channels (across); parts, which take items of `seg`
+ * steps in turn; items per sequence (segs) and in all. For its own number of blocks the function returns the same
+ * partition again, so the launcher recomputes it from the grid of the plan. */
+typedef struct conv1d_partition {
     int64_t across, parts, seg, segs, items;
-} conv1d_cut;
-static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int channels)
+} conv1d_partition;
+static inline conv1d_partition conv1d_partition_of(const mba_node *n, int64_t blocks, int channels)
 {
     const conv1d_dims d = conv1d_dims_of(n);
-    conv1d_cut        k = { mba_ceil(d.C, CONV1D_THREADS * channels), 0, 0, 0, 0 };
+    conv1d_partition  k = { mba_ceil(d.C, CONV1D_THREADS * channels), 0, 0, 0, 0 };
     k.parts = blocks > k.across ? blocks / k.across : 1;
     k.segs = k.parts > d.B ? k.parts / d.B : 1;
     k.seg = mba_ceil(mba_ceil(d.L, k.segs), CONV1D_ROWS_AHEAD) * CONV1D_ROWS_AHEAD;
@@ -54,11 +55,11 @@ static inline conv1d_cut conv1d_cut_of(const mba_node *n, int64_t blocks, int ch
     return k;
 }
 
-/* Of the tiles (conv1d_tiles_cuda.cu): warps of a block, rows of a warp forward; 128 channels side by side. */
+/* Tiles (conv1d_tiles_cuda.cu): warps per block; rows per warp, forward. A warp has 128 channels. */
 enum { CONV1D_TILE_WARPS = 4 };
 #define CONV1D_TILE_ROWS(bytes) ((bytes) == 4 ? 8 : 16)
 
-/* Blocks side by side over the channels, and over a sequence where each of `warps` takes `rows` rows. */
+/* Blocks over the channels, and over a sequence if each of `warps` warps takes `rows` rows. */
 typedef struct conv1d_tile_grid {
     int64_t across, segs;
 } conv1d_tile_grid;
@@ -68,12 +69,13 @@ static inline conv1d_tile_grid conv1d_tile_grid_of(const conv1d_dims *d, int64_t
     return k;
 }
 
-/* Backward a warp's tile is `rows` rows of one sequence, and a block takes the next `warps` of all sequences' tiles. */
+/* Backward: the tile of a warp is `rows` rows of one sequence. A block takes `warps` consecutive tiles, across
+ * sequences. */
 typedef struct conv1d_bwd_tile {
     int warps, rows;
 } conv1d_bwd_tile;
 typedef struct conv1d_bwd_grid {
-    int64_t across, tiles, parts; /* blocks over the channels, tiles of a sequence, blocks over all */
+    int64_t across, tiles, parts; /* blocks over the channels, tiles per sequence, blocks over all tiles */
 } conv1d_bwd_grid;
 static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bwd_tile t)
 {
@@ -82,16 +84,17 @@ static inline conv1d_bwd_grid conv1d_bwd_grid_of(const conv1d_dims *d, conv1d_bw
     return k;
 }
 
-/* The blocks of the backward pass are the parts of the sums dw and db: rows of a warp and warps of a block decide the
- * order of additions. Both are chosen for this many resident warps, 16 on each of an H200's 132 SMs, and not for those
- * of the machine: the same bits on every GPU. */
+/* The blocks of the backward pass produce the partial sums of dw and dbias, so rows per warp and warps per block decide
+ * the order of additions. Both are chosen for this number of resident warps (16 on each of the 132 SMs of an H200), not
+ * for those of the machine, so that every GPU gives the same bits. */
 enum { CONV1D_BWD_WARPS = 16 * 132 };
 
-/* A warp makes W-1 steps more than rows, in eights, and begins with about six steps' time of waiting: with four taps
- * the one of 29, 37 .. 125 rows, in blocks of eight warps or four, with which CONV1D_BWD_WARPS resident warps would be
- * done first, round after round. Eight have half as many parts of dw to write and to add, and come first where a
- * sequence is longer than such a block. mamba2-1.3b, 16384 tokens: 93 rows are 3 rounds (2.96) of 102 steps; 61, and
- * blocks that did not go on into the next sequence, were 5 (4.64) of 70. */
+/* Chooses the tile of the backward pass. A warp processes W-1 steps more than it has rows, in eights, and starts with a
+ * latency of about six steps. With four taps the candidates are 29, 37 .. 125 rows in blocks of eight or four warps;
+ * the one with which CONV1D_BWD_WARPS resident warps finish first, wave by wave, wins. Eight warps write half as many
+ * partial sums of dw, so they are preferred where a sequence is longer than such a block. Example: mamba2-1.3b, 16384
+ * tokens: 93 rows make 3 waves (2.96) of 102 steps; 61 rows in blocks that end with a sequence would make 5 (4.64) of
+ * 70. */
 static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
 {
     enum { WARPS = CONV1D_BWD_WARPS, BEGIN = 6, LEAST = 4, MOST = 16, LONG = 256 };
@@ -111,7 +114,7 @@ static inline conv1d_bwd_tile conv1d_bwd_tile_of(const mba_node *n)
     return best;
 }
 
-/* Distances in t (B, rows, C): between rows, and between sequences; row is 0 where there is no such single number. */
+/* Strides of t (B, rows, C) between rows and between sequences; row is 0 if there is no single stride. */
 typedef struct conv1d_steps {
     int64_t sequence;
     int     row;

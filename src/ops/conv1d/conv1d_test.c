@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_test.c -- golden values, sequences in pieces, documents, many threads; the general proofs run over `cases`. */
+/* conv1d_test.c -- golden values, sequences in several calls, documents, thread counts; tests/operators_test.c checks
+ * the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/conv1d/conv1d.h"
@@ -9,7 +10,7 @@ static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
     return mba_param(g, name, t, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* Worked out in double precision apart from this code. */
+/* The values are computed in double precision, independently of this code. */
 static void conv1d_has_its_golden_values(void **state)
 {
     (void)state;
@@ -32,7 +33,8 @@ static void conv1d_has_its_golden_values(void **state)
     rig_destroy(&r);
 }
 
-/* L steps at once, and in two pieces of `cut` and L - cut: the same bits, and the same state at the end. */
+/* Compares L steps in one call with two calls of `cut` and L - cut steps: the same outputs, and the same final
+ * state. */
 static void pieces_equal_the_whole(int64_t L, int64_t cut, int64_t taps)
 {
     const int64_t B = 2, C = 7;
@@ -65,15 +67,15 @@ static void conv1d_in_pieces_equals_the_whole(void **state)
 {
     (void)state;
     pieces_equal_the_whole(11, 5, 4);
-    pieces_equal_the_whole(11, 2, 4); // a piece shorter than the state
+    pieces_equal_the_whole(11, 2, 4); // a call shorter than the state
     pieces_equal_the_whole(11, 10, 4);
-    pieces_equal_the_whole(2, 1, 4); // the whole is shorter than the state
+    pieces_equal_the_whole(2, 1, 4); // the whole sequence is shorter than the state
     pieces_equal_the_whole(150, 131, 4);
     pieces_equal_the_whole(9, 4, 8);
     pieces_equal_the_whole(9, 4, 2);
 }
 
-/* Documents, some of them padding, against a loop over pairs of times that knows nothing of tiles and rows. */
+/* Documents, some of them padding, compared with a loop over pairs of times, without tiles. */
 enum { B = 2, L = 141, C = 3, TAPS = 4 };
 
 static int32_t document(int64_t b, int64_t t)
@@ -122,7 +124,7 @@ static void conv1d_drops_taps_of_other_documents(void **state)
     rig_destroy(&r);
 }
 
-/* Printed by tools/golden/convolutions.py: MambaVision's window, one of three taps ahead. */
+/* Values of tools/golden/convolutions.py: MambaVision's convolution, with one of three taps ahead. */
 static void conv1d_with_a_tap_ahead_has_the_values_of_pytorch(void **state)
 {
     (void)state;
@@ -143,8 +145,8 @@ static void conv1d_with_a_tap_ahead_has_the_values_of_pytorch(void **state)
     rig_destroy(&r);
 }
 
-/* A window that looks ahead is a causal one, later: over a sequence with `ahead` more steps of zeros it gives the
- * same bits, `ahead` steps earlier. */
+/* A convolution with taps ahead equals a causal one over a sequence with `ahead` more steps of zeros, shifted by
+ * `ahead` steps. */
 static void ahead_equals_causal_later(int64_t length, int64_t taps, int64_t ahead)
 {
     mba_graph  *g = graph();
@@ -162,7 +164,7 @@ static void ahead_equals_causal_later(int64_t length, int64_t taps, int64_t ahea
     rig_run(&r);
     for (int64_t i = 0; i < length * C; i++) {
         assert_near(rig_have(&r, y, i), rig_have(&r, late, i + ahead * C),
-                    1e-6); // wide vectors start elsewhere: last bits differ
+                    1e-6); // vectors start at other elements, so last bits may differ
         assert_near(rig_want(&r, y, i), rig_want(&r, late, i + ahead * C), 1e-14);
         assert_near(rig_have(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-5);
         assert_near(rig_want(&r, rig_grad(&r, x), i), rig_want(&r, rig_grad(&r, padded), i), 1e-13);
@@ -207,7 +209,7 @@ static void conv1d_refuses_what_does_not_fit(void **state)
     mba_conv1d(g, .x = x, .w = mba_input(g, "w", MBA_TYPE(MBA_F32, 3, 3)));
     assert_fails(mba_graph_status(g), MBA_E_SHAPE, "4 channels, a weight of 9");
     mba_graph_destroy(g);
-    for (int k = 0; k < 4; k++) { // too far ahead; ahead in pieces or documents
+    for (int k = 0; k < 4; k++) { // too many taps ahead; taps ahead with states or documents
         g = graph();
         mba_conv1d_args a = { .x = mba_input(g, "x", MBA_TYPE(MBA_F32, 2, 3, 4)), .ahead = k ? 1 : 3 };
         a.w = mba_input(g, "w", MBA_TYPE(MBA_F32, 4, 3));

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_tiles_cuda.cu -- depthwise convolution over time in small tiles: more blocks than fit at once, so that none is
- * waited for.
+/* conv1d_tiles_cuda.cu -- depthwise convolution over time, variant "tiles": many more small blocks than are resident,
+ * so that the load of the SMs stays even.
  *
  *   a[t,c] = bias[c] + sum_k w[c,k] x[t-past+k, c]     y = silu(a) or a     past = W-1-ahead
  *   g = dy silu'(a)     dx[s] = sum_k w[k] g[s+past-k]     dw[k] = sum_t g[t] x[t-past+k]     dbias = sum_t g[t]
  *   x, y, dy, dx (B, L, C) fp32 or bf16     w (C, W), bias, dw, dbias fp32
  *
- * kernel     conv1d_fwd_tiles     a warp takes 128 channels, 4 a thread, and 16 rows (fp32: 8); their loads go together
+ * kernel     conv1d_fwd_tiles     a warp takes 128 channels, 4 per thread, and 16 rows (fp32: 8), all loaded at once
  * launch     grid ceil(C / 128) * B * ceil(L / rows of 4 warps), block 128
- * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and makes the W-1 values of g behind
- *                                 them once more; eight rows of x and dy at a time come in ahead by asynchronous copies
- *                                 of 16 bytes a lane; every second warp goes back in time, so that neighbours read the
- *                                 rows they share together; the warps' dw and dbias are added in shared memory
+ * kernel     conv1d_bwd_tiles     a warp takes 128 channels and `rows` rows of dx, and recomputes the W-1 values of g
+ *                                 after them; asynchronous copies of 16 bytes per lane bring eight rows of x and dy at
+ *                                 a time; every second warp runs backwards in time, so that neighbours read the rows
+ *                                 they share at the same time; the warps' dw and dbias are added in shared memory
  * launch     grid ceil(C / 128) * ceil(B * ceil(L / rows) / warps), block 128 or 256 (conv1d_bwd_tile_of); dynamic smem
  *            32 rows of a thread
- * takes      4 taps, or 3 with silu; rows of whole vectors of 4 values at one pitch, x and dy of the backward of
- *            16 bytes; no documents, no state, a dx that is stored
+ * takes      4 taps, or 3 with silu; rows of whole vectors of 4 values at one pitch, backward x and dy of 16-byte
+ *            vectors; no documents, no state, a dx that does not add
  * resources  sm_90a, CUDA 13.0: conv1d_fwd_tiles 72 to 80 registers, no spill  [docs]
  *            conv1d_bwd_tiles 128 to 168 registers, no spill  [docs]
  * moves      forward reads and writes a row, backward reads two and writes one; the W-1 rows (backward 2 (W-1)) that
  *            tiles share are in L1 or L2: bound by DRAM
- * issue      forward 12, backward 25 instructions a value, 20 of them arithmetic (27 where every thread copied its own
- *            8 bytes). conv1d_bwd_persistent has 33 (three for a dx that is added to, two for the upper halves of
- *            pairs)
- * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1863 cycles where g of a row was used as
- *            soon as it was made, 1129 now that g of the next row is on its way while it is used; 767 and 764
- *            instructions
- * why tiles  loops over parts that all begin at once end at different times: by counters (H200, 4 x 4096 x 4096) a
- *            block of conv1d_fwd_persistent lived 124 of 155 thousand cycles, one of conv1d_bwd_persistent 188 of 228
+ * issue      forward 12, backward 25 instructions per value, 20 of them arithmetic (27 if every thread copied its own
+ *            8 bytes). conv1d_bwd_persistent has 33 (three for a dx that adds, two for the upper halves of pairs)
+ * path       eight rows of a warp alone (tools/sass_path, bf16, four taps): 1129 cycles, because g of the next row is
+ *            computed while g of this row is used; 1863 without that; 764 and 767 instructions
+ * why tiles  persistent blocks start together but end at different times: by counters (H200, 4 x 4096 x 4096) a
+ *            block of conv1d_fwd_persistent runs for 124 of 155 thousand cycles, one of conv1d_bwd_persistent for 188
+ *            of 228
  * measured   H200: conv1d_fwd_tiles 69.5 us, 98 % of floor (memory), DRAM 78 % busy; mamba2-headline, 4 x 4096  [docs]
  *            conv1d_bwd_tiles 109 us, 94 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
@@ -39,7 +38,7 @@
 
 enum { CH = CONV1D_PERSISTENT, U = CONV1D_ROWS_AHEAD };
 
-/* A tensor (B, L, C) whose rows are at even distances. */
+/* A tensor (B, L, C) with uniform strides. */
 template <typename T> struct strip {
     T                            *at;
     int64_t                       sequence; // in elements
@@ -48,7 +47,7 @@ template <typename T> struct strip {
     {
         return at + b * sequence + (int64_t)t * row + c;
     }
-    /* The same rows counted from the last of L. */
+    /* The same rows in reverse order, from the last of L. */
     __device__ __forceinline__ strip turned(int L) const
     {
         const strip s = { at + (int64_t)(L - 1) * row, sequence, -row };
@@ -65,10 +64,10 @@ template <typename T> static strip<T> strip_of(const mba_tensor *t, void *at)
 
 struct conv {
     const float *w, *bias;                  // (C, W), (C) or NULL
-    int          L, C, ahead, across, segs; // blocks across the channels, over a sequence; or tiles over it
+    int          L, C, ahead, across, segs; // blocks over the channels; blocks (backward: tiles) per sequence
 };
 
-/* Where a warp stands: sequence, first row, first channel of the thread. */
+/* Position of a warp: sequence, first row, first channel of the thread. */
 struct place {
     int b, t, c;
 };
@@ -81,8 +80,8 @@ template <int WARPS> static __device__ __forceinline__ place place_of(const conv
     return p;
 }
 
-/* Backward: the block's tiles are neighbours, and the last of one sequence is followed by the first of the next. Behind
- * the last sequence a warp has none: t is L. */
+/* Backward: the tiles of a block are consecutive; the last tile of a sequence is followed by the first of the next. A
+ * warp beyond the last sequence has no tile: t is L. */
 template <int WARPS> static __device__ __forceinline__ place tile_of(const conv &a, int sequences, int rows)
 {
     const int   time = blockIdx.x / a.across, i = time * WARPS + (int)threadIdx.x / 32, b = i / a.segs;
@@ -91,12 +90,12 @@ template <int WARPS> static __device__ __forceinline__ place tile_of(const conv 
     return p;
 }
 
-/* Taps, the last one first if `back`, and bias of the thread's channels, times `by`. */
+/* Loads taps (reversed if `back`) and bias of the thread's channels, times `by`. */
 template <int TAPS>
 static __device__ __forceinline__ void load_taps(float (&w)[TAPS][CH], float (&bias)[CH], const conv &a, int c,
                                                  float by, bool back = false)
 {
-    float flat[CH * TAPS]; // channel after channel
+    float flat[CH * TAPS]; // (channel, tap)
 #pragma unroll
     for (int i = 0; i < CH * TAPS; i += 4) {
         const float4 v = *(const float4 *)(a.w + (int64_t)c * TAPS + i);
@@ -158,15 +157,15 @@ __global__ void __launch_bounds__(32 * CONV1D_TILE_WARPS) conv1d_fwd_tiles(conv 
 
 /* ---- backward ---- */
 
-/* Taps and bias are held multiplied by K, and so the sums come out as the special-function unit wants them; g is held
- * divided by K, so that dx needs nothing, and dw and dbias are multiplied once at the end. */
+/* Taps and bias are stored multiplied by K, so that sums are in the form that ex2 needs. g is stored divided by K, so
+ * that dx needs no correction; dw and dbias are multiplied by K once at the end. */
 constexpr float K = -1.44269504f;
 
-/* A warp brings its rows in together, 16 bytes a lane: a row of fp32, two of bf16 at a time. The lane's vector of them
- * is at channel `vec` of row `row`. */
+/* The lanes of a warp copy its rows together, 16 bytes per lane: one row of fp32 or two of bf16 at a time. The lane's
+ * vector is at channel `vec` of row `row`. */
 template <typename T> struct share {
     enum { EACH = 16 / (int)sizeof(T), LANES = 32 * CH / EACH, AT_ONCE = 32 / LANES };
-    const T *x, *dy; // of the first row it brings
+    const T *x, *dy; // of the first row that the lane copies
     int      vec, row;
     bool     there;
 };
@@ -190,7 +189,8 @@ template <int TAPS> struct sums {
     float dw[TAPS][CH], dbias[CH];
 };
 
-/* The warps' sums, added in order, are this block's part (W + 1, C); `back`: this warp has its taps the other way. */
+/* Adds the sums of the warps in order and stores them as the partial sum of this block (W + 1, C). `back`: this warp
+ * has its taps reversed. */
 template <int TAPS, int WARPS>
 static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS> &s, bool back, float by, float *part,
                                                  int64_t C, int c0)
@@ -198,7 +198,7 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     constexpr int KINDS = (TAPS + 1) * CH;
     const int     lane = threadIdx.x % 32;
     float        *mine = memory + threadIdx.x / 32 * KINDS * 32 + lane;
-    __syncthreads(); // the slots are free
+    __syncthreads(); // all warps are done with the slots
 #pragma unroll
     for (int e = 0; e < CH; e++) {
 #pragma unroll
@@ -215,17 +215,17 @@ static __device__ __forceinline__ void add_warps(float *memory, const sums<TAPS>
     }
 }
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // whose compiler wants four registers more
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // needs four more registers
 enum { WARPS_SM = 12 };
 #else
 enum { WARPS_SM = 16 };
 #endif
 
-/* Step j of a warp that begins at s0 takes in x of time s0 + j, makes g of time t = s0 + j - ahead, and with it dx of
- * s = s0 + j - (TAPS-1): its window of g is complete then. Every second warp goes back in time: it sees the sequence
- * turned round, the last tap first, and as many taps ahead as were behind. So neighbours come to the rows they share,
- * 2 (W-1) of x and W-1 of dy, at the same time, both at their first or both at their last steps, and the second finds
- * them in L2. */
+/* Step j of a warp that begins at s0 reads x of time s0 + j, computes g of time t = s0 + j - ahead, and with it dx of s
+ * = s0 + j - (TAPS-1), for which all g are then known. Every second warp runs backwards in time: it sees the sequence
+ * reversed, the last tap first, with past and ahead exchanged. So neighbours read the rows they share, 2 (W-1) of x and
+ * W-1 of dy, at the same time, both in their first or both in their last steps, and the second reader finds them in
+ * L2. */
 template <typename T, int TAPS, bool SILU, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) / WARPS)
     conv1d_bwd_tiles(conv a, strip<const T> x_on, strip<const T> dy_on, strip<T> dx_on, float *part, int sequences,
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 #pragma unroll
         for (int k = 0; k < TAPS; k++) s.dw[k][e] = 0;
     }
-    if (p.t < a.L) { // the whole warp: its lanes bring rows for each other
+    if (p.t < a.L) { // uniform per warp: its lanes copy rows for each other
         const bool           here = p.c < a.C, whole = p.c - (int)threadIdx.x % 32 * CH + 32 * CH <= a.C;
         const int            count = min(rows, a.L - p.t), all = count + TAPS - 1, c = here ? p.c : 0;
         const int            ahead = back ? TAPS - 1 - a.ahead : a.ahead;
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
 #pragma unroll
             for (int e = 0; e < CH; e++) past_g[k][e] = 0;
         }
-        /* Row u of the batch: x, and g of the step that it completes; `inputs` are those before it. */
+        /* Row u of the batch: loads x and computes g of the step that it completes; `inputs` are the rows before it. */
         const auto make_g = [&](float(&in)[CH], float(&g)[CH], const float(&inputs)[TAPS - 1][CH], int u) {
             load(in, slots + plane(stage, 0, u));
             load(g, slots + plane(stage, 1, u));
@@ -305,8 +305,8 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
                 g[e] = g[e] * sg * fmaf(v, fmaf(sg, -1 / (K * K), 1 / (K * K)), 1 / K);
             }
         };
-        /* g of a row is a chain of two loads' and two special functions' latencies: it is made while the one before is
-         * used. full: all of g and dx is this warp's and its lanes'. */
+        /* g of a row is a dependent chain of two loads and two special functions, so it is computed while the previous
+         * g is used. full: all rows of g and dx belong to this warp, and all lanes have channels. */
         const auto steps = [&](int j0, auto full) {
             constexpr bool FULL = decltype(full)::value;
             float          in[CH], g[CH], next_in[CH], next_g[CH], next_past[TAPS - 1][CH];
@@ -348,11 +348,11 @@ __global__ void __launch_bounds__(32 * WARPS, (sizeof(T) == 4 ? 12 : WARPS_SM) /
             dx_at += (int64_t)U * dx.row;
         };
         for (int j = 0; j < all; j += U, stage ^= 1) {
-            __syncwarp(); // all have read what comes to lie here
+            __syncwarp(); // all lanes are done with the slots that are overwritten
             if (j + U < all) fetch_rows(j + U, stage ^ 1);
             else copy_async_commit();
             copy_async_wait<1>();
-            __syncwarp(); // what the others brought is there too
+            __syncwarp(); // the copies of all lanes have arrived
             if (whole && j >= TAPS - 1 && p.t + j + U - ahead <= s1) steps(j, std::true_type());
             else steps(j, std::false_type());
         }

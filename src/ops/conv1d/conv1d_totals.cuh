@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv1d_totals.cuh -- dw and dbias from the parts that the backward kernels leave in scratch. */
+/* conv1d_totals.cuh -- computes dw and dbias from the partial sums that the backward kernels leave in scratch. */
 #ifndef MBA_CONV1D_TOTALS_CUH
 #define MBA_CONV1D_TOTALS_CUH
 
@@ -20,7 +20,7 @@ struct hand_out {
     }
 };
 
-/* Launch 1 of the plan: parts (parts, W + 1, C), dbias last. */
+/* Launch 1 of the plan adds up the partial sums (parts, W + 1, C), dbias last. */
 static mba_status sum_weights(const mba_call *c, int64_t parts)
 {
     const mba_node   *n = c->node;

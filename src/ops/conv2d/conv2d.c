@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d.c -- y = bias + sum over taps and channels of w x, images channels last: the declaration. */
+/* conv2d.c -- y = bias + sum over taps and channels of w x, images with channels last: the declaration. */
 #include "ops/conv2d/conv2d.h"
 
 #include "core/device.h"
@@ -80,7 +80,7 @@ mba_tensor *mba_conv2d_(mba_graph *g, mba_conv2d_args a)
 static void conv2d_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     conv2d_attr t = *(const conv2d_attr *)n->attr;
-    t.wants_dx = mba_wants(n->in[X]); // the pixels of the stem need none
+    t.wants_dx = mba_wants(n->in[X]); // the pixels of an image have no gradient
     const mba_node *b = MBA_APPEND(g, conv2d_bwd, &t, n->in[X], n->in[W], n->in[BIAS], d[Y]);
     if (t.wants_dx) mba_grad_add(g, n->in[X], b->out[DX]);
     mba_grad_add(g, n->in[W], b->out[DW]);
@@ -112,7 +112,7 @@ static double conv2d_bwd_terms(const mba_node *n, int out)
 
 /* ---- plans for the CPU ---- */
 
-/* One slice per row of the kernel, but narrow images keep their few columns together. */
+/* One slice per row of the filter; if a row has few columns, all are one slice. */
 conv2d_columns conv2d_columns_of(conv2d_dims d)
 {
     enum { NARROW = 128 };
@@ -123,7 +123,7 @@ conv2d_columns conv2d_columns_of(conv2d_dims d)
     return k;
 }
 
-/* As many as there are blocks, within 16 and, from the third on, within a few megabytes of partial sums. */
+/* The number of partial sums of dw: one per block, at most 16, and beyond two only within a few megabytes. */
 int64_t conv2d_parts(conv2d_dims d)
 {
     enum { PARTS_MAX = 16, PARTS_MIN = 2, PARTS_ELEMS = 2 << 20 };
@@ -159,9 +159,9 @@ static mba_status conv2d_bwd_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
-/* ---- plans for CUDA: launches in the order in which conv2d_cuda.cu makes them ---- */
+/* ---- plans for CUDA: launches in the order of conv2d_cuda.cu ---- */
 
-/* The first four are the same for both directions and both variants, so that launchers find them by name. */
+/* The first four are the same for both directions and both variants, so that launchers can use them by name. */
 static void cuda_scratch(mba_plan *p, const mba_node *n, size_t library_bytes)
 {
     const conv2d_dims d = conv2d_dims_of(n);
@@ -184,15 +184,16 @@ static bool whole_vectors(const mba_tensor *t)
     return !t || (t->offset % 8 == 0 && mba_ld(t) % 8 == 0 && mba_cols(t) % 8 == 0);
 }
 
-/* Bytes of an operand, by number: an input, an output or one of the scratches above. */
+/* Bytes of an operand: an input, an output or one of the scratch buffers above. */
 static double bytes_of(const mba_plan *p, const mba_node *n, int operand)
 {
     if (operand >= MBA_ARG_SCRATCH(0)) return (double)p->scratch[operand - MBA_ARG_SCRATCH(0)].bytes;
     return mba_tensor_bytes(operand < MBA_IN_MAX ? n->in[operand] : n->out[operand - MBA_IN_MAX]);
 }
 
-/* `threads` threads move all of `from` to `to`, and find their places by so many quotients of 64 bits: what is compiled
- * for one where 32 bits suffice, as counted on the H200 (conv2d_pixels has one: 22 ALU, 19 FMA, 3 special of 68). */
+/* A launch in which `threads` threads move all of `from` to `to`, with `quotients` 64-bit divisions each to find the
+ * indices. The operations of a division are those that the compiler emits if 32 bits suffice, counted on an H200
+ * (conv2d_pixels has one: 22 ALU, 19 FMA, 3 special of 68 instructions). */
 typedef struct moving {
     const char *kernel;
     int64_t     threads;
@@ -217,7 +218,7 @@ static mba_launch *plan_moving(mba_plan *p, const mba_node *n, moving x)
 
 static bool pads(const mba_node *n) { return conv2d_padded(n) != mba_cols(n->in[X]); }
 
-/* The filter, and the stem's pixels, as the library wants them. */
+/* Converts the filter, and padded pixels for the stem, to the layout of the library. */
 static void plan_layouts(mba_plan *p, const mba_node *n)
 {
     const conv2d_dims d = conv2d_dims_of(n);
@@ -230,8 +231,8 @@ static void plan_layouts(mba_plan *p, const mba_node *n)
                               0 });
 }
 
-/* A kernel of the library as an implicit product of (rows, depth) and (depth, columns): tiles of 128 x 128, patches
- * through a ring of four stages. Where tiles are fewer than processors, the depth is cut into parts. */
+/* A kernel of the library, as an implicit product of (rows, depth) and (depth, columns): tiles of 128 x 128, a ring of
+ * four stages. If there are fewer tiles than SMs, the depth is divided among several blocks. */
 typedef struct product {
     int64_t rows, columns, depth;
     int     a, b, to;
@@ -274,7 +275,7 @@ static mba_status takes_library(const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
-enum { DNN_WORK_BYTES = 256 << 20 }; /* as device/cuda/dnn.h says */
+enum { DNN_WORK_BYTES = 256 << 20 }; /* as in device/cuda/dnn.h */
 
 static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -291,11 +292,11 @@ static mba_status conv2d_cudnn_plan(mba_plan *p, const mba_node *n, const mba_ma
     const int wide = conv2d_bias_columns(n);
     plan_moving(p, n,
                 (moving){ "conv2d_bias", mba_ceil(mba_elems(n->out[Y]), wide), 1, MBA_ARG_OUT(Y), MBA_ARG_OUT(Y),
-                          wide }); // the bias itself is in L1
+                          wide }); // the bias stays in L1
     return MBA_OK;
 }
 
-/* Pixels that a stride passes over see fewer taps: of dx's products one of stride^2. */
+/* With a stride, a pixel of dx depends on fewer taps: its products are 1 / stride^2 of those without. */
 static mba_status conv2d_bwd_cudnn_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const conv2d_dims d = conv2d_dims_of(n);
@@ -321,7 +322,7 @@ static mba_status conv2d_bwd_cudnn_plan(mba_plan *p, const mba_node *n, const mb
     return MBA_OK;
 }
 
-/* One product in plain loops: a thread an output, or for dw a block. */
+/* One product in plain loops: an output per thread, or for dw per block. */
 static void plan_loops(mba_plan *p, const mba_node *n, const char *kernel, int64_t grid, int out)
 {
     const conv2d_dims d = conv2d_dims_of(n);
@@ -359,7 +360,7 @@ static mba_status refuse_winograd(const mba_node *n)
     return MBA_OK;
 }
 
-/* Chunks of points in and out, for tiles of y and, backward, for those of dx as well. */
+/* Scratch for a chunk of transformed tiles, in and out; it suffices for the tiles of y and, backward, of dx. */
 static void plan_winograd(mba_plan *p, const mba_node *n, int64_t tiles)
 {
     const conv2d_dims d = conv2d_dims_of(n);

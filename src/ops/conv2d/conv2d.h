@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d.h -- convolution of images, channels last: the stem, the conv blocks and the downsampling of MambaVision.
+/* conv2d.h -- convolution of images, channels last, for the stem, the conv blocks and the downsampling of MambaVision.
  *
  *     x = mba_conv2d(g, .x = x, .w = w, .bias = b, .stride = 1, .pad = 1);
  *
@@ -10,14 +10,14 @@
 #include "core/graph.h"
 
 typedef struct mba_conv2d_args {
-    mba_tensor *x;      /* (B, H, W, Ci), also channels of a wider image */
+    mba_tensor *x;      /* (B, H, W, Ci); may be channels of a wider image */
     mba_tensor *w;      /* (Co, Ci, kh, kw), as checkpoints store it */
     mba_tensor *bias;   /* (Co), optional */
-    int64_t     stride; /* 0 stands for 1 */
+    int64_t     stride; /* 0 means 1 */
     int64_t     pad;    /* zeros on each of the four sides */
 } mba_conv2d_args;
 
-/* Returns (B, Ho, Wo, Co), Ho = floor((H + 2 pad - kh) / stride) + 1, Wo alike. */
+/* Returns (B, Ho, Wo, Co) with Ho = floor((H + 2 pad - kh) / stride) + 1, and Wo likewise. */
 mba_tensor *mba_conv2d_(mba_graph *g, mba_conv2d_args a);
 #define mba_conv2d(g, ...) mba_conv2d_((g), (mba_conv2d_args){ __VA_ARGS__ })
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_cpu.c -- blocks of positions: their patches are gathered into one matrix, and OpenBLAS multiplies it.
+/* conv2d_cpu.c -- conv2d on the CPU by im2col: the patches of a block of positions form a matrix, which one GEMM
+ * (device/cpu/gemm.h) multiplies.
  *
- *   forward   y  (positions, Co) = patches of x (positions, (i, j, ci))  w^T          w kept as (Co, (i, j, ci))
- *   dx        dx (positions, Ci) = patches of dy (positions, (i, j, co)) w            w kept as ((i, j, co), Ci)
+ *   forward   y  (positions, Co) = patches of x (positions, (i, j, ci))  w^T          w stored as (Co, (i, j, ci))
+ *   dx        dx (positions, Ci) = patches of dy (positions, (i, j, co)) w            w stored as ((i, j, co), Ci)
  *   dw        dw (Co, (i, j, ci)) = dy^T (Co, positions) patches of x                 summed over blocks in order
  *
- * A pixel of dx at (y, x) is reached by taps i with (y + pad - i) % stride == 0 only. So its pixels fall into
- * stride^2 classes by (y % stride, x % stride), and within a class dx is a convolution of dy without a stride. */
+ * A pixel (y, x) of dx depends only on taps i with (y + pad - i) % stride == 0. So the pixels form stride^2 classes by
+ * (y % stride, x % stride), and within a class dx is a convolution of dy with stride 1. */
 #include <omp.h>
 
 #include "core/device.h"
@@ -18,7 +19,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- patches ---- */
 
-/* Position (b, u, v) sees the pixels (stride u + oy + i, stride v + ox + j), i < nh, j < nw, of image b. */
+/* Position (b, u, v) uses the pixels (stride u + oy + i, stride v + ox + j), i < nh, j < nw, of image b. */
 typedef struct view {
     const float *pixels; // (B, H, W, C), pixels `ld` apart
     int64_t      ld, H, W, C, U, V, stride, oy, ox, nh, nw;
@@ -36,7 +37,7 @@ MBA_SIMD void copy(float *to, const float *from, int64_t n)
 
 static void zero(float *to, int64_t n) { memset(to, 0, sizeof(float) * (size_t)n); }
 
-/* nw pixels of a line from column x on; outside the image they are 0. */
+/* Copies nw pixels of a line from column x on; pixels outside the image are 0. */
 static void gather_edge(float *to, const view *s, const float *line, int64_t x)
 {
     for (int64_t j = x; j < x + s->nw; j++, to += s->C) {
@@ -45,7 +46,7 @@ static void gather_edge(float *to, const view *s, const float *line, int64_t x)
     }
 }
 
-/* What positions v0 .. v1-1 of one row see of line y of image b: each its nw pixels, `pitch` apart. */
+/* Copies what positions v0 .. v1-1 of one row need of line y of image b: nw pixels each, `pitch` apart. */
 static void gather_line(float *to, int64_t pitch, const view *s, int64_t b, int64_t y, int64_t v0, int64_t v1)
 {
     const int64_t n = s->nw * s->C;
@@ -60,7 +61,7 @@ static void gather_line(float *to, int64_t pitch, const view *s, int64_t b, int6
     }
 }
 
-/* Rows i0 .. i1-1 of the patches of `count` positions from `from` on: (count, (i1 - i0) nw C), `pitch` apart. */
+/* Copies rows i0 .. i1-1 of the patches of `count` positions from `from` on: (count, (i1 - i0) nw C), `pitch` apart. */
 static void gather(float *to, int64_t pitch, const view *s, int64_t from, int64_t count, int64_t i0, int64_t i1)
 {
     for (int64_t done = 0, run; done < count; done += run, to += run * pitch) {
@@ -71,7 +72,7 @@ static void gather(float *to, int64_t pitch, const view *s, int64_t from, int64_
     }
 }
 
-/* The patches of x that y is made of. */
+/* The patches of x from which y is computed. */
 static view view_of_x(const mba_call *c)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
@@ -89,7 +90,7 @@ static view view_of_x(const mba_call *c)
                    .nw = d.kw };
 }
 
-/* ---- threads: as many as the plan has space for; which one takes a block changes no bit ---- */
+/* ---- threads: as many as the plan has scratch for; the assignment of blocks to threads changes no bit ---- */
 
 static int threads_of(const mba_call *c, int64_t floats)
 {
@@ -104,7 +105,7 @@ static float *space_of(const mba_call *c, int64_t floats)
 
 /* ---- forward ---- */
 
-/* (Co, Ci, taps) to (Co, taps, Ci) */
+/* Reorders (Co, Ci, taps) to (Co, taps, Ci). */
 static void order_weights(float *to, const float *w, conv2d_dims d)
 {
     MBA_PARALLEL_FOR(co, d.Co)
@@ -148,8 +149,8 @@ mba_status MBA_CPU_FN(conv2d_fwd)(const mba_call *c)
 
 /* ---- dx ---- */
 
-/* Pixels r, r + stride, .. of an axis: `pixels` of them, reached by `taps` taps: first, first + stride, .. Pixel
- * number u meets them in the rows u + offset, u + offset + 1, .. of dy, the last tap first. */
+/* Pixels r, r + stride, .. of an axis: there are `pixels` of them, and `taps` taps reach them: first, first + stride,
+ * .. Pixel number u uses rows u + offset, u + offset + 1, .. of dy, the last tap first. */
 typedef struct axis {
     int64_t pixels, first, taps, offset;
 } axis;
@@ -163,7 +164,7 @@ static axis axis_of(int64_t length, int64_t k, int64_t r, conv2d_dims d)
     return a;
 }
 
-/* One class of pixels; its weights (rows (i, j, co), Ci columns) stand behind those of `before` taps. */
+/* One class of pixels. Its weights (rows (i, j, co), Ci columns) follow those of `before` taps. */
 typedef struct pixels {
     int64_t ry, rx, before, block, blocks;
     axis    y, x;
@@ -174,14 +175,14 @@ static pixels pixels_of(conv2d_dims d, int64_t r)
     pixels p = { .ry = r / d.stride, .rx = r % d.stride };
     p.y = axis_of(d.H, d.kh, p.ry, d);
     p.x = axis_of(d.W, d.kw, p.rx, d);
-    p.block = conv2d_block(p.y.taps * p.x.taps * d.Co + 1); // + 1: a class may have no taps
+    p.block = conv2d_block(p.y.taps * p.x.taps * d.Co + 1); // + 1, because a class may have no taps
     p.blocks = mba_ceil(d.B * p.y.pixels * p.x.pixels, p.block);
     for (int64_t k = 0; k < r; k++)
         p.before += axis_of(d.H, d.kh, k / d.stride, d).taps * axis_of(d.W, d.kw, k % d.stride, d).taps;
     return p;
 }
 
-/* The weights of a class, its taps from the last to the first. */
+/* Reorders the weights of a class, from the last tap to the first. */
 static void order_class(float *to, const float *w, conv2d_dims d, const pixels *p)
 {
     MBA_PARALLEL_FOR(co, d.Co)
@@ -193,7 +194,7 @@ static void order_class(float *to, const float *w, conv2d_dims d, const pixels *
     }
 }
 
-/* Rows of a class go to their places in dx. */
+/* Copies the rows of a class to their positions in dx. */
 static void deal_out(const mba_call *c, conv2d_dims d, const pixels *p, const float *rows, int64_t from, int64_t count)
 {
     const int64_t ld = mba_ld(c->node->out[DX]), U = p->y.pixels, V = p->x.pixels;
@@ -238,12 +239,12 @@ static void dx_block(const mba_call *c, const pixels *p, float *patches, int64_t
                                           .c = rows,
                                           .ldc = straight ? ld : d.Ci });
     } else {
-        zero(rows, count * d.Ci); // without a tap there is a stride
+        zero(rows, count * d.Ci); // a class has no taps only if stride > 1, so rows is scratch
     }
     if (!straight) deal_out(c, d, p, rows, from, count);
 }
 
-/* Block `number` of all classes, one class after the other. */
+/* Processes block `number`, counted over all classes. */
 static void dx_item(const mba_call *c, float *space, int64_t number)
 {
     const conv2d_dims d = conv2d_dims_of(c->node);
@@ -275,7 +276,8 @@ static void add_rows(float *sum, const float *rows, int64_t ld, int64_t count, i
         for (int64_t i = 0; i < n; i++) sum[i] += rows[r * ld + i];
 }
 
-/* Slice `slice` of part `part`: the product over the part's blocks, in order. With the first slice goes dbias. */
+/* Computes slice `slice` of part `part`: the product over the part's blocks, in order. The first slice also sums
+ * dbias. */
 static void dw_item(const mba_call *c, const view *s, float *patches, int64_t part, int64_t slice)
 {
     const conv2d_dims    d = conv2d_dims_of(c->node);
@@ -307,12 +309,12 @@ static void dw_item(const mba_call *c, const view *s, float *patches, int64_t pa
     }
 }
 
-/* Columns (slice, tap, ci) to the (ci, taps) of dw, and dbias. */
+/* Reorders the columns (slice, tap, ci) to dw (ci, taps), and stores dbias. */
 static void hand_out(const mba_call *c, const float *sum)
 {
     const conv2d_dims    d = conv2d_dims_of(c->node);
     const conv2d_columns k = conv2d_columns_of(d);
-    const int64_t        taps = d.taps / k.slices; // of one slice
+    const int64_t        taps = d.taps / k.slices; // per slice
     const bool           adds = mba_adds(c->node, DW);
     float               *dw = c->out[DW], *dbias = c->out[DBIAS];
     MBA_PARALLEL_FOR(co, d.Co)
@@ -335,7 +337,7 @@ static void make_dw(const mba_call *c)
     float            *sum = mba__scratch(c, SCRATCH_PARTS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_of(c, floats))
     for (int64_t i = 0; i < parts * slices; i++) dw_item(c, &s, space_of(c, floats), i / slices, i % slices);
-    mba__sum_parts(sum, sum, parts, each, false); // into the first of them
+    mba__sum_parts(sum, sum, parts, each, false); // the result replaces part 0
     hand_out(c, sum);
 }
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_cuda.cu -- convolutions of images, channels last: cuDNN (device/cuda/dnn.h) where it takes the shape, plain
- * loops where it does not.
+/* conv2d_cuda.cu -- convolutions of images, channels last: cuDNN (device/cuda/dnn.h) where it takes the shape, else
+ * plain loops.
  *
  *   x, y, dx, dy (B, H, W, C) fp32 or bf16     w (Co, Ci, kh, kw) of the same type     bias, dw, dbias fp32
  *
- * kernel     conv2d_filter      w as (Co, kh, kw, Ci'), Ci' a multiple of 8 in bf16: what the library's kernels want
- * kernel     conv2d_pixels      x with Ci' channels, for the stem's three
- * kernel     conv2d_dfilter     dw back in its own order, fp32, added where asked
- * kernel     conv2d_bias        y += bias, V channels a thread
- * kernel     conv2d_direct, conv2d_direct_dx, conv2d_direct_dw     one output a thread (dw: a block): for odd shapes,
- *            not for speed
- * moves      y once more for its bias, dy once for its gradient; layouts are small but for the stem's pixels
+ * kernel     conv2d_filter      w as (Co, kh, kw, Ci'), Ci' a multiple of 8 in bf16, as the library requires
+ * kernel     conv2d_pixels      x with Ci' channels, for the three channels of the stem
+ * kernel     conv2d_dfilter     dw back in its own layout, fp32, stored or added
+ * kernel     conv2d_bias        y += bias, V channels per thread
+ * kernel     conv2d_direct, conv2d_direct_dx, conv2d_direct_dw     one output per thread (dw: per block): for shapes
+ *            that the library does not take, not for speed
+ * moves      y again for its bias, dy again for its gradient; layouts are small, except for the pixels of the stem
  * measured   H200: conv2d_filter 2.91 us, 11 % of floor (special), ALU 25 % busy; mambavision-t, 128 images  [docs]
  *            conv2d_pixels 178 us, 21 % of floor (special), ALU 42 % busy; mambavision-t, 128 images  [docs]
  *            conv2d_dfilter 9.7 us, 29 % of floor (memory), ALU 42 % busy; mambavision-t, 128 images  [docs]
  *            conv2d_bias 15.7 us, 104 % of floor (memory), L1/shared 80 % busy; mambavision-t, 128 images  [docs]
  *            not yet: conv2d_direct, conv2d_direct_dx, conv2d_direct_dw  [docs]
- * order      fixed: the library is asked for kernels that repeat their bits; sums over positions go by columns.cuh */
+ * order      fixed: the library selects deterministic kernels; sums over positions use columns.cuh */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/dnn.h"
 extern "C" {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(256) conv2d_bias(strided_view<T> y, const floa
 
 /* ---- sums over positions: dbias ---- */
 
-/* Launches *k and the one behind it, if there is a bias. */
+/* Launches kernel *k and the next one of the plan, if there is a bias. */
 template <typename T> static mba_status dbias(const mba_call *c, int *k)
 {
     const mba_node *n = c->node;
@@ -109,7 +109,7 @@ template <typename T> static mba_cuda_conv prepare(const mba_call *c, mba_conv_k
     return k;
 }
 
-/* Filters, and padded pixels where they are needed, in the library's order: the plan's first launches. */
+/* Converts filters, and pixels if they need padding, to the layout of the library: the first launches of the plan. */
 template <typename T> static mba_status lay_out(const mba_call *c, int *k)
 {
     const mba_node   *n = c->node;

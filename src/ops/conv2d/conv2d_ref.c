@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_ref.c -- fp64, only the maths. */
+/* conv2d_ref.c -- the reference of conv2d: fp64, dense arrays, plain loops. */
 #include "ops/conv2d/conv2d_slots.h"
 
 /* One product of the sum: output (b, p, q, co), input (b, y, x, ci), tap (i, j). */

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_slots.h -- what the files of this folder share. */
+/* conv2d_slots.h -- what the files of conv2d share: slots by name, attributes, scratch and the declarations of
+ * variants. */
 #ifndef MBA_CONV2D_SLOTS_H
 #define MBA_CONV2D_SLOTS_H
 
 #include "ops/columns.h"
 #include "ops/rows.h"
 
-enum { X, W, BIAS, DY };                                  /* in; the last is the backward node's */
+enum { X, W, BIAS, DY };                                  /* in; the last only backward */
 enum { Y };                                               /* forward: out */
 enum { DX, DW, DBIAS };                                   /* backward: out */
-enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS }; /* of "patches" */
-enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };      /* of "winograd", behind the weights */
+enum { SCRATCH_WEIGHTS, SCRATCH_THREADS, SCRATCH_PARTS }; /* scratch of "patches" */
+enum { SCRATCH_IN = 1, SCRATCH_OUT, SCRATCH_DBIAS };      /* scratch of "winograd", after the weights */
 
 typedef struct conv2d_attr {
     int64_t stride, pad, wants_dx;
-} conv2d_attr; /* wants_dx: of the backward node */
+} conv2d_attr; /* wants_dx: used by the backward node */
 
 /* B images of H x W pixels of Ci channels become Ho x Wo pixels of Co channels; taps = kh kw. */
 typedef struct conv2d_dims {
@@ -22,8 +23,9 @@ typedef struct conv2d_dims {
 } conv2d_dims;
 conv2d_dims conv2d_dims_of(const mba_node *n);
 
-/* Every product is cut into blocks of positions, one im2col matrix and one GEMM each. The matrix stays within
- * CONV2D_ELEMS, so that it is still in the inner caches when it is packed; see conv2d.md for the sizes. */
+/* Every product is divided into blocks of positions, with one im2col matrix and one GEMM each. The matrix has at most
+ * CONV2D_ELEMS elements, so that it is still in the inner caches when the GEMM packs it; conv2d.md explains the
+ * sizes. */
 enum {
     CONV2D_ELEMS = 128 * 1024,
     CONV2D_BLOCK_MIN = 64,
@@ -37,40 +39,41 @@ static inline int64_t conv2d_block(int64_t K)
     return fits < CONV2D_BLOCK_MIN ? CONV2D_BLOCK_MIN : fits > CONV2D_BLOCK_MAX ? CONV2D_BLOCK_MAX : fits;
 }
 
-/* Floats that one thread needs: a matrix of patches, whose rows may be rounded up a little, and backward a block's
- * rows of dx before they are dealt out. */
+/* Floats that one thread needs: a matrix of patches, whose rows may be padded, and backward the rows of dx of a
+ * block. */
 static inline int64_t conv2d_thread_floats(conv2d_dims d, bool backward)
 {
     const int64_t K = d.taps * (backward && d.Co > d.Ci ? d.Co : d.Ci) + CONV2D_COLUMNS, least = CONV2D_BLOCK_MIN * K;
     return (least > CONV2D_ELEMS ? least : CONV2D_ELEMS) + (backward ? CONV2D_BLOCK_MAX * d.Ci : 0);
 }
 
-/* dw is made in slices of its columns (i, j, ci) and, per slice, from parts of the positions, added up in order. The
- * columns of a slice are rounded up to CONV2D_COLUMNS with zeros: OpenBLAS is slow at odd widths (the 27 of a stem). */
+/* dw is computed in slices of its columns (i, j, ci), and each slice from parts of the positions, added in order. The
+ * columns of a slice are padded with zeros to a multiple of CONV2D_COLUMNS, because OpenBLAS is slow at odd widths (27
+ * for a stem). */
 typedef struct conv2d_columns {
     int64_t slices, width, pitch, all;
 } conv2d_columns;
 conv2d_columns conv2d_columns_of(conv2d_dims d);
 int64_t        conv2d_parts(conv2d_dims d);
 
-/* CUDA: scratch of the plans; parts of dbias only where there is one. */
+/* CUDA: scratch of the plans; CUDA_PARTS (partial sums of dbias) only if there is a bias. */
 enum { CUDA_WEIGHTS, CUDA_PIXELS, CUDA_LIBRARY, CUDA_DWEIGHTS, CUDA_PARTS };
 
-/* Channels as the library wants them: multiples of 8 in bf16. */
+/* Input channels as the library requires them: a multiple of 8 in bf16. */
 static inline int64_t conv2d_padded(const mba_node *n)
 {
     const int64_t Ci = mba_cols(n->in[X]);
     return n->in[X]->type.dtype == MBA_BF16 ? mba_ceil(Ci, 8) * 8 : Ci;
 }
 
-/* CUDA: values that a thread takes at once where the bias is added, and where its gradient is summed. */
+/* CUDA: values per thread where the bias is added and where its gradient is summed. */
 static inline int conv2d_bias_columns(const mba_node *n)
 {
     const mba_tensor *const t[] = { n->in[DY] ? n->in[DY] : n->out[Y] };
     return mba__columns_at_once(t, 1);
 }
-/* "winograd": tiles of CONV2D_TILE^2 outputs, CONV2D_POINTS points each, as many at a time as a chunk holds. dbias is
- * summed in parts of CONV2D_PART positions. See conv2d.md for the sizes. */
+/* "winograd": tiles of CONV2D_TILE^2 outputs with CONV2D_POINTS points each; a chunk holds up to CONV2D_CHUNK tiles.
+ * dbias is summed in parts of CONV2D_PART positions. conv2d.md explains the sizes. */
 enum { CONV2D_TILE = 4, CONV2D_POINTS = 36, CONV2D_CHUNK = 256, CONV2D_PART = 512, CONV2D_CHANNELS_MIN = 16 };
 static inline int64_t conv2d_chunk(int64_t tiles) { return mba_ceil(tiles, mba_ceil(tiles, CONV2D_CHUNK)); }
 

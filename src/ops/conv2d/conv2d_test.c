@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_test.c -- PyTorch's values, loops by the formulas of the paper, sizes of many blocks; the general proofs run
- * over `cases`. */
+/* conv2d_test.c -- values of PyTorch, direct loops by the definition, sizes with many blocks, plans;
+ * tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "core/check.h"
@@ -14,7 +14,7 @@ static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
     return mba_param(g, name, t, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* A convolution of 3 x 3 taps and its backward pass, filled as tools/golden/convolutions.py does. */
+/* A 3 x 3 convolution and its backward pass, with the inputs of tools/golden/convolutions.py. */
 typedef struct trial {
     rig         r;
     mba_tensor *x, *w, *b, *y;
@@ -36,7 +36,7 @@ static trial trial_of(mba_type image, int64_t Co, int64_t stride, bool bias)
     return t;
 }
 
-/* Printed by tools/golden/convolutions.py. */
+/* Values of tools/golden/convolutions.py. */
 static void conv2d_has_the_values_of_pytorch(void **state)
 {
     (void)state;
@@ -127,7 +127,8 @@ static double loop_dw(rig *r, shape s, const mba_tensor *dy, const mba_tensor *x
     return sum;
 }
 
-/* Every element of t, by the reference and by the CPU; sums of at most a few hundred terms of size 1. */
+/* Compares every element of t, of the reference and of the CPU; sums have at most a few hundred terms of magnitude
+ * 1. */
 typedef double loop(rig *r, shape s, const mba_tensor *a, const mba_tensor *b, const int64_t o[4]);
 
 static void assert_loop(rig *r, shape s, const mba_tensor *t, loop *f, const mba_tensor *a, const mba_tensor *b)
@@ -170,9 +171,9 @@ static void conv2d_agrees_with_plain_loops(void **state)
     agrees_with_loops((shape){ 1, 7, 8, 4, 6, 3, 2, 1 }); // one of each
     agrees_with_loops((shape){ 2, 5, 4, 7, 3, 1, 1, 0 });
     agrees_with_loops((shape){ 1, 5, 6, 2, 3, 1, 2, 0 });
-    agrees_with_loops((shape){ 1, 9, 9, 2, 2, 3, 4, 0 }); // lines that no tap reaches
+    agrees_with_loops((shape){ 1, 9, 9, 2, 2, 3, 4, 0 }); // some lines are not used by any tap
     agrees_with_loops((shape){ 1, 10, 11, 2, 3, 5, 3, 2 });
-    agrees_with_loops((shape){ 1, 2, 2, 3, 2, 3, 1, 2 });   // outputs that see padding alone
+    agrees_with_loops((shape){ 1, 2, 2, 3, 2, 3, 1, 2 });   // some outputs depend on padding only
     agrees_with_loops((shape){ 1, 27, 31, 3, 4, 3, 1, 1 }); // more positions than one block takes
     agrees_with_loops((shape){ 2, 6, 9, 16, 18, 3, 1, 1 }); // tiles (Winograd): sides that 4 does not divide
     agrees_with_loops((shape){ 1, 8, 4, 17, 16, 3, 1, 0 }); // no padding: dx has more tiles than y
@@ -219,7 +220,7 @@ static void conv2d_needs_no_gradient_of_pixels(void **state)
 
 enum { X, W, BIAS, DY, Y = 0, DX = 0 }; /* slots */
 
-/* The plan of `op` among the nodes of a case in bf16, whose launches must be these. */
+/* The node and plan of `op` in a bf16 case; asserts that its launches are `kernels`. */
 static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op *op, const char *const *kernels)
 {
     int32_t i = 0;
@@ -234,7 +235,7 @@ static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op 
     return o->g->nodes[i];
 }
 
-/* Bytes of an operand that a launch moves, in tensors of `of`. */
+/* Bytes of an operand that a launch moves, in units of the tensor `of`. */
 static double moved(const mba_program *p, const mba_node *n, int launch, int operand, bool stored, const mba_tensor *of)
 {
     mba_work_sums sum;
@@ -242,8 +243,8 @@ static double moved(const mba_program *p, const mba_node *n, int launch, int ope
     return sum.operand[operand][stored] / mba_tensor_bytes(of);
 }
 
-/* What conv2d_cuda.cu launches is what is planned: a bias is a pass over y, and each of the three kernels that need dy
- * reads all of it. */
+/* The plan lists what conv2d_cuda.cu launches: adding a bias is a pass over y, and each of the three kernels that need
+ * dy reads all of it. */
 static void conv2d_plans_every_launch(void **state)
 {
     (void)state;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d_winograd_cpu.c -- 3 x 3 taps without a stride: 4 x 4 outputs at a time by 36 products instead of 144.
+/* conv2d_winograd_cpu.c -- Winograd's algorithm for 3 x 3 taps with stride 1: 4 x 4 outputs by 36 products instead of
+ * 144.
  *
  *   y = A^T [ (G w G^T) . (B^T x B) ] A             per tile; the dot is a product per point, summed over channels
  *   dx is the same of dy with the taps reversed;    dw = G^T [ sum over tiles (A dy A^T) . (B^T x B) ] G
  *
- * B^T, G and A^T come from polynomials taken at 0, +-3/4, +-3/2 and infinity (conv2d.md says why). Tiles go in chunks
- * that only the shape decides: all tiles of a chunk are spread into 36 points, one GEMM per point follows, and the
- * points are gathered to pixels. Points of a tile lie together, (tile, point, channel). */
+ * B^T, G and A^T evaluate polynomials at 0, +-3/4, +-3/2 and infinity (conv2d.md says why). Tiles are processed in
+ * chunks, whose size depends only on the shape: all tiles of a chunk are transformed into 36 points, one GEMM per point
+ * follows, and the points are transformed back into pixels. Points are stored as (tile, point, channel). */
 #include "device/cpu/gemm.h"
 #include "device/cpu/simd.h"
 #include "ops/conv2d/conv2d_slots.h"
@@ -17,7 +18,7 @@ enum { SIDE = CONV2D_TILE + 2, POINTS = CONV2D_POINTS };
 /* The points +-P and +-Q = +-2 P. Sums and products of them are exact in binary. */
 static const float P1 = 0.75f, P2 = 0.5625f, P3 = 0.421875f, Q1 = 1.5f, Q2 = 2.25f, Q3 = 3.375f;
 static const float PQ = 1.265625f, P_AND_Q = 2.8125f;             // P^2 Q^2, P^2 + Q^2
-static const float AT_P = -0x1.0db20ap-1f, AT_Q = 0x1.0db20ap-3f; // 1 / (2 P^2 (P^2 - Q^2)), for Q alike
+static const float AT_P = -0x1.0db20ap-1f, AT_Q = 0x1.0db20ap-3f; // 1 / (2 P^2 (P^2 - Q^2)), and for Q
 static const float AT_0 = 0x1.948b10p-1f;                         // 1 / (P^2 Q^2)
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -85,7 +86,7 @@ MBA_SIMD void gather_taps(vf *to, int64_t step, const vf *u)
 
 /* ---- weights: (Co, Ci, 3, 3) to (point, Co, Ci) and back; vectors of Ci ---- */
 
-/* Reversed: the taps from the last to the first, for dx. */
+/* Reversed: taps from the last to the first, for dx. */
 static void spread_weights(float *to, const float *w, conv2d_dims d, bool reversed)
 {
     MBA_PARALLEL_FOR(co, d.Co)
@@ -118,8 +119,8 @@ static void gather_weights(float *dw, const float *sums, conv2d_dims d, bool add
 
 /* ---- tiles ---- */
 
-/* Images (B, H, W, C) with pixels `ld` apart, cut into th x tw tiles each; tile (u, v) begins at pixel
- * (4 u + at, 4 v + at). */
+/* Images (B, H, W, C) with pixels `ld` apart, divided into th x tw tiles each; tile (u, v) begins at pixel (4 u + at, 4
+ * v + at). */
 typedef struct tiling {
     float  *pixels;
     int64_t ld, H, W, C, th, tw, at;
@@ -127,8 +128,8 @@ typedef struct tiling {
 
 static const float nothing[MBA_LANES];
 
-/* The `side` x `side` pixels of tile t. One that is outside the image becomes `nothing`, with a mask of 0 for
- * what is added to its address. */
+/* The `side` x `side` pixels of tile t. A pixel outside the image points to `nothing`, and its mask of 0 cancels the
+ * channel offset. */
 typedef struct corner {
     const float *at;
     int64_t      mask;
@@ -146,7 +147,7 @@ static void find_pixels(corner *to, const tiling *s, int64_t t, int64_t side)
         }
 }
 
-/* Channels come in whole vectors; the last one overlaps the one before it. */
+/* Channels are processed in whole vectors; the last one overlaps the previous one. */
 static int64_t channel_of(int64_t c, int64_t C) { return c + MBA_LANES <= C ? c : C - MBA_LANES; }
 
 /* B^T x B of tile t: (point, C). */
@@ -192,7 +193,7 @@ static void spread_outputs(float *to, const tiling *s, int64_t t)
     }
 }
 
-/* A^T m A: the pixels of tile t that exist, with a bias (or NULL), or added to what is there. */
+/* A^T m A: the pixels of tile t that exist, with an optional bias, stored or added. */
 static void gather_outputs(const tiling *s, int64_t t, const float *from, const float *bias, bool adds)
 {
     enum { N = CONV2D_TILE };
@@ -218,7 +219,7 @@ static void gather_outputs(const tiling *s, int64_t t, const float *from, const 
 
 /* ---- y, and dx ---- */
 
-/* to = x convolved with the spread weights u, whose GEMM takes them as (in, out) or transposed. */
+/* to = `from` convolved with the transformed weights u, which the GEMM takes as (in, out) or transposed. */
 typedef struct convolution {
     tiling       from, to;
     const float *u, *bias;

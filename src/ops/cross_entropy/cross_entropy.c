@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cross_entropy.c -- loss = k sum_r (lse[r] - z[r, target[r]]), and dz = k dloss (softmax(z) - 1[target]): the
- * declaration. dz may overwrite the logits: they are the largest tensor of a language model. */
+ * declaration. dz may overwrite the logits, because they are the largest tensor of a language model. */
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -41,7 +41,7 @@ static void ce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[Z], b->out[DZ]);
 }
 
-static mba_cost ce_cost(const mba_node *n) // both directions: a subtraction, an exponential, a sum or product
+static mba_cost ce_cost(const mba_node *n) // both: a subtraction, an exponential, a sum or product
 {
     mba_cost     c = mba_cost_io(n);
     const double e = (double)mba_elems(n->op == &mba_op_cross_entropy ? n->in[Z] : n->in[ZB]);
@@ -93,7 +93,7 @@ static void ce_build(mba_graph *g, const mba_case *c)
         mba_cross_entropy(g, z, t);
         return;
     }
-    /* two heads that share columns of the logits and see shifted targets: views, and a gradient that adds */
+    /* Two heads that share columns of the logits and have shifted targets: views, and a gradient that adds. */
     mba_tensor *two = mba_targets(g, "targets", MBA_TYPE(MBA_I32, R, 2), V);
     mba_tensor *a = mba_cross_entropy(g, mba_slice(g, z, 1, 0, V), mba_slice(g, two, 1, 0, 1));
     mba_add(g, a, mba_cross_entropy(g, mba_slice(g, z, 1, extra, V), mba_slice(g, two, 1, 1, 1)));

@@ -4,8 +4,8 @@
  *     mba_tensor *targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, B, L), V);
  *     mba_tensor *loss    = mba_result(g, "loss", mba_cross_entropy(g, logits, targets));   // logits (B, L, V)
  *
- * Negative targets are ignored. The scale is that of the step (step.loss_scale, one over the valid targets
- * of the global batch) or, where that is 0, one over the valid targets of this one; without any the loss is 0. */
+ * Negative targets are ignored. The scale is that of the step (step.loss_scale, one over the valid targets of the
+ * global batch) or, if that is 0, one over the valid targets of this batch. Without valid targets the loss is 0. */
 #ifndef MBA_CROSS_ENTROPY_H
 #define MBA_CROSS_ENTROPY_H
 

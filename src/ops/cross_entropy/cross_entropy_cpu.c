@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_cpu.c -- rows in parallel; the loss is summed over them in order, in double. */
+/* cross_entropy_cpu.c -- cross_entropy on the CPU: rows in parallel; the losses of rows are added in order, in
+ * double. */
 #include <string.h>
 
 #include "ops/cross_entropy/cross_entropy_rows.h"

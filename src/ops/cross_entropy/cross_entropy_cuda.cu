@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_cuda.cu -- the kernels of cross_entropy_rows.cuh over all logits. */
+/* cross_entropy_cuda.cu -- launches the kernels of cross_entropy_rows.cuh over all logits. */
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {
 #include "ops/cross_entropy/cross_entropy_slots.h"

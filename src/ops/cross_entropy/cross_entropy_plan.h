@@ -12,7 +12,7 @@
 
 enum { CE_BLOCK = 256, CE_TOTAL_BLOCK = 1024 };
 
-/* Threads that share a row: the block where a warp would need more than eight rounds of vectors. */
+/* Threads that share a row: the whole block if a warp would need more than eight iterations over vectors. */
 static inline int     ce_group_threads(int64_t cols) { return cols > 1024 ? CE_BLOCK : 32; }
 static inline int64_t ce_grid(int64_t rows, int64_t cols) { return mba_ceil(rows, CE_BLOCK / ce_group_threads(cols)); }
 
@@ -23,7 +23,7 @@ static inline mba_status ce_plan_fits(const mba_machine *m, int64_t cols)
     return MBA_OK;
 }
 
-/* The launch of one block over what there is per row. */
+/* Plans the launch of one block that reads one value per row. */
 static inline void ce_plan_total(mba_plan *p, const char *kernel, int64_t rows)
 {
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, 1, CE_TOTAL_BLOCK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_ref.c -- fp64, only the maths. */
+/* cross_entropy_ref.c -- the reference of cross_entropy: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/cross_entropy/cross_entropy_slots.h"

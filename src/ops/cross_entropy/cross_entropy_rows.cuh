@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_rows.cuh -- kernels over rows of logits, shared by the losses: cross_entropy, weighted_cross_entropy,
- * linear_cross_entropy (whose rows are a block of the logits in scratch), and the words soft_cross_entropy needs.
+/* cross_entropy_rows.cuh -- CUDA kernels over rows of logits, shared by the losses: cross_entropy,
+ * weighted_cross_entropy, linear_cross_entropy (whose rows are a block of logits in scratch); soft_cross_entropy uses
+ * the device functions.
  *
  *   lse[r] = log sum_c exp(z[r,c]),   each[r] = lse[r] - z[r,y(r)],   dz[r,c] = k (exp(z[r,c] - lse[r]) - [c = y(r)])
  *   z, dz (R, C) fp32 or bf16     y (R) i32, negative: no target     lse, each (R) fp32
@@ -13,7 +14,7 @@
  * measured   H200: cross_entropy 119 us, 88 % of the copy rate; 130m, 4096 tokens  [docs: op cross_entropy]
  * order      fixed: a thread's columns ascend, threads are added as a tree
  *
- * kernel     cross_entropy_bwd_rows     the same thread groups; dz may lie in the memory of z
+ * kernel     cross_entropy_bwd_rows     the same thread groups; dz may share the memory of z
  * takes      as above
  * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: 27 to 64 registers, no spill  [docs]
@@ -21,14 +22,14 @@
  * measured   H200: cross_entropy_bwd 258 us, 81 % of the copy rate; 130m, 4096 tokens  [docs: op cross_entropy_bwd]
  * order      no sums
  *
- * kernel     cross_entropy_fwd_total     one block: the loss from the losses of rows, and how many targets there are
- * kernel     cross_entropy_bwd_scale     one block: what the gradient of every row is multiplied by
+ * kernel     cross_entropy_fwd_total     one block: sums the losses of rows and counts the targets
+ * kernel     cross_entropy_bwd_scale     one block: the factor of every row's gradient
  * takes      everything
  * launch     grid 1, block 1024
  * moves      reads 8 R bytes; bound by latency
  * measured   H200: cross_entropy_fwd_total 13.4 us, special 10 % busy; hybrid-headline, 4 x 4096  [docs]
  *            cross_entropy_bwd_scale 4.26 us, 1 % of floor (memory), ALU 18 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: in double, rows 1024 apart ascend in a thread, threads are added as a tree */
+ * order      fixed, in double: a thread adds rows 1024 apart in ascending order, then a tree adds the threads */
 #ifndef MBA_CROSS_ENTROPY_ROWS_CUH
 #define MBA_CROSS_ENTROPY_ROWS_CUH
 
@@ -37,15 +38,15 @@ extern "C" {
 #include "ops/cross_entropy/cross_entropy_plan.h"
 }
 
-/* sum of exp(z - max) over what was seen so far. It starts at a number far below any logit and not at -infinity, so
- * that logits of -infinity (masked ones) give 0 and never NaN: what it is multiplied by below must stay finite. */
+/* sum of exp(z - max) over the logits so far. max starts at a number far below any logit, not at -infinity, so that
+ * masked logits (-infinity) give 0 and never NaN: the factors below must stay finite. */
 struct ce_sum {
     float max, sum;
 };
 constexpr float CE_NONE = -1e38f, CE_LOG2E = 1.44269504f;
 
-/* exp(z - base / log2(e)) as one product and the special-function unit; that base is rounded moves all of a row's
- * exponentials by the same 2^-24 of it. Without ftz the compiler keeps denormals alive with three instructions more. */
+/* exp(z - base / log2(e)) as one FMA and ex2. The rounding of base changes all exponentials of a row by the same
+ * relative 2^-24 of it. fast_exp2 flushes denormals; without that the compiler emits three more instructions. */
 static __device__ __forceinline__ float ce_exp(float z, float base) { return fast_exp2(fmaf(z, CE_LOG2E, -base)); }
 
 template <int N> static __device__ __forceinline__ void ce_take(ce_sum &s, const float (&z)[N])
@@ -60,14 +61,14 @@ template <int N> static __device__ __forceinline__ void ce_take(ce_sum &s, const
     s.max = top;
 }
 
-/* log sum exp of a row, for all threads of its thread group. */
+/* log sum exp of a row, in all threads of its thread group. */
 template <int GROUP> static __device__ __forceinline__ float ce_lse(ce_sum s)
 {
     const float top = block_max<GROUP>(s.max);
     return top + logf(block_sum<GROUP>(s.sum * ce_exp(s.max, top * CE_LOG2E)));
 }
 
-/* This thread's share of a row: four vectors are on their way at a time, then what is left of the row one by one. */
+/* A thread's share of a row: four vectors are loaded at a time, then the rest of the row element by element. */
 enum { CE_AHEAD = 4 };
 
 template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum ce_row(const T *z, int cols, int lane)
@@ -89,7 +90,7 @@ template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum
     return s;
 }
 
-/* Rows first .. of the targets, lse and losses belong to rows 0 .. of z; rows that are not real get zeros. */
+/* Row 0 of z corresponds to row `first` of the targets, lse and losses. Rows that are not valid get zeros. */
 template <typename T, int N, int GROUP>
 __global__ void __launch_bounds__(CE_BLOCK)
     cross_entropy_fwd_rows(float *lse, float *each, strided_view<const T> z, strided_view<const int32_t> target,
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(CE_BLOCK)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
     const int     lane = threadIdx.x % GROUP;
-    if (r >= rows.all) return; // the whole thread group leaves together
+    if (r >= rows.all) return; // uniform per thread group
     const bool  real = r < valid_rows_of(rows, step);
     const T    *row = z.row(r, cols);
     const float l = ce_lse<GROUP>(ce_row<N, GROUP>(row, cols, lane));
@@ -107,13 +108,13 @@ __global__ void __launch_bounds__(CE_BLOCK)
     each[first + r] = y < 0 ? 0 : l - to_float(row[y]);
 }
 
-/* What a row's loss is multiplied by; 0 where no target is valid. */
+/* The factor of a row's loss; 0 if no target is valid. */
 static __device__ __forceinline__ double ce_scale(const mba_step *step, double valid)
 {
     return valid == 0 ? 0 : step->loss_scale > 0 ? (double)step->loss_scale : 1 / valid;
 }
 
-/* Without targets (soft ones) every real row counts. With weights of classes, which hold the scale, rows are
+/* Without targets (soft targets) every valid row counts. With class weights, which include the scale, rows are
  * weighted. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
     cross_entropy_fwd_total(float *loss, const float *each, strided_view<const int32_t> target, const float *weight,
@@ -131,7 +132,7 @@ static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
     if (threadIdx.x == 0) *loss = (float)(weight ? sum : sum * ce_scale(step, valid));
 }
 
-/* Targets are counted only where the step does not say what the scale is: without any, all gradients are 0 anyway. */
+/* Counts targets only if the step does not give a scale: if there are none, all gradients are 0 anyway. */
 static __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
     cross_entropy_bwd_scale(float *scale, const float *dloss, strided_view<const int32_t> target, ragged rows,
                             const mba_step *step)
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(CE_BLOCK)
         to[c] = from_float<T>(k * ce_exp(to_float(from[c]), base) - (c == y ? k : 0) + (ADDS ? to_float(to[c]) : 0));
 }
 
-/* ---- launching: kernel k of the plan, over rows first .. first + rows.all-1 ---- */
+/* ---- launchers: kernel k of the plan, over rows first .. first + rows.all-1 ---- */
 
 struct ce_rows {
     const mba_step             *step;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_rows.h -- the two loops over a row of logits, for *_cpu.c files of losses.
+/* cross_entropy_rows.h -- the two loops over a row of logits on the CPU, for the losses.
  *
  *     ce_sum s = CE_SUM_NONE;
- *     ce_sum_add(&s, z, V);                             // in one go, or span by span
+ *     ce_sum_add(&s, z, V);                             // all at once, or span by span
  *     lse = ce_lse(s);                                  // log sum exp(z)
  *     ce_gradient(dz, z, V, lse, scale, false);         // scale * softmax(z); dz may be z
  */
@@ -15,17 +15,17 @@
 #include "core/op.h"
 #include "device/cpu/simd.h"
 
-/* sum of exp(z - max) over what was seen so far. It starts at the smallest finite number and not at
- * -infinity, so that logits of -infinity (masked ones) give exp(-infinity) = 0 and never NaN. */
+/* sum of exp(z - max) over the logits so far. max starts at the smallest finite number, not at -infinity, so that
+ * masked logits (-infinity) give exp(-infinity) = 0 and never NaN. */
 typedef struct ce_sum {
     double sum;
     float  max;
 } ce_sum;
 #define CE_SUM_NONE ((ce_sum){ .sum = 0, .max = -FLT_MAX })
 
-enum { CE_SPAN = 2048 }; // 8 KB: the second look at a span comes from the nearest cache
+enum { CE_SPAN = 2048 }; // 8 KB: the second pass over a span hits L1
 
-MBA_SIMD vf ce_tail(const float *z, int64_t n) // n < MBA_LANES logits; the rest weighs nothing
+MBA_SIMD vf ce_tail(const float *z, int64_t n) // n < MBA_LANES logits; the other lanes are -infinity
 {
     vf v = vf_set(-INFINITY);
     for (int64_t i = 0; i < n; i++) v[i] = z[i];
@@ -63,13 +63,13 @@ static inline float ce_exp_sum(const float *z, int64_t n, float max)
     return vf_sum((a + b) + (c + d));
 }
 
-/* Takes n more logits in. Memory is read once: a span is looked at twice while it is near. */
+/* Adds n more logits. Memory is read once: the two passes over a span both find it in the cache. */
 static inline void ce_sum_add(ce_sum *s, const float *z, int64_t n)
 {
     for (int64_t at = 0; at < n; at += CE_SPAN) {
         const int64_t len = at + CE_SPAN < n ? CE_SPAN : n - at;
         const float   top = ce_max(z + at, len);
-        if (top > s->max) { // what was summed before was too large by this factor
+        if (top > s->max) { // rescale the sum so far to the new maximum
             s->sum *= exp((double)s->max - (double)top);
             s->max = top;
         }
@@ -79,8 +79,8 @@ static inline void ce_sum_add(ce_sum *s, const float *z, int64_t n)
 
 static inline float ce_lse(ce_sum s) { return (float)((double)s.max + log(s.sum)); }
 
-/* dz = or += k exp(z - lse), one pass; the caller subtracts k at the target. Four vectors at a time: an
- * exponential is a long chain, and its neighbours fill the gaps. */
+/* dz = or += k exp(z - lse), in one pass; the caller subtracts k at the target. Four vectors per iteration hide the
+ * latency of the exponential. */
 static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, float k, bool adds)
 {
     const vf l = vf_set(lse), kv = vf_set(k);
@@ -98,13 +98,13 @@ static inline void ce_gradient(float *dz, const float *z, int64_t n, float lse, 
     }
 }
 
-/* Targets may be columns of a wider batch. */
+/* Offset of target i. Targets may be columns of a wider batch. */
 static inline int64_t ce_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run; // dense: no division
 }
 
-/* What every row's loss is multiplied by; 0 where no target is valid. */
+/* The factor of every row's loss; 0 if no target is valid. */
 static inline double ce_scale(const mba_step *step, const mba_tensor *t, const int32_t *target)
 {
     int64_t valid = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_slots.h -- what the files of this folder share. */
+/* cross_entropy_slots.h -- what the files of cross_entropy share: slots by name and the declarations of variants. */
 #ifndef MBA_CROSS_ENTROPY_SLOTS_H
 #define MBA_CROSS_ENTROPY_SLOTS_H
 

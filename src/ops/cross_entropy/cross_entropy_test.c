@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cross_entropy_test.c -- hand-worked values, ignored targets, scales, large and masked logits, memory, bits. */
+/* cross_entropy_test.c -- hand-worked values, ignored targets, scales, large and masked logits, memory, same bits. */
 #include "tests/threads.h"
 
 #include "ops/cross_entropy/cross_entropy.h"
@@ -51,7 +51,7 @@ static void cross_entropy_of_hand_worked_values(void **state)
     loss_graph    l = make(3, 2);
     assert_near(run(&l, z, t, 0), (log(4.0 / 3) + log(4.0)) / 2, 1e-7);
     for (int i = 0; i < 6; i++) assert_near(gradient(&l)[i], mean[i], 1e-7);
-    assert_near(run(&l, z, t, 0.01f), (log(4.0 / 3) + log(4.0)) * 0.01, 1e-8); // the scale of the global batch
+    assert_near(run(&l, z, t, 0.01f), (log(4.0 / 3) + log(4.0)) * 0.01, 1e-8); // a scale given by the step
     for (int i = 0; i < 6; i++) assert_near(gradient(&l)[i], mean[i] * 0.02, 1e-9);
     destroy(l);
 }
@@ -69,7 +69,7 @@ static void cross_entropy_without_valid_targets_is_zero(void **state)
     destroy(l);
 }
 
-/* exp(1000) overflows; the largest logit must be taken out first. Masked logits weigh nothing. */
+/* exp(1000) overflows, so the largest logit must be subtracted first. Masked logits contribute nothing. */
 static void cross_entropy_takes_large_and_masked_logits(void **state)
 {
     (void)state;
@@ -77,13 +77,13 @@ static void cross_entropy_takes_large_and_masked_logits(void **state)
     const int32_t t[2] = { 0, 2 };
     const double  e = exp(1.0), s = 2 + 1 / e;
     loss_graph    l = make(2, 4);
-    assert_near(run(&l, z, t, 1), log(1 + e) + log(s) + 1, 1e-4); // an lse of 2000 has 6e-5 to round
+    assert_near(run(&l, z, t, 1), log(1 + e) + log(s) + 1, 1e-4); // the rounding error of an lse of 2000 is 6e-5
     const double want[8] = { 1 / (1 + e) - 1, e / (1 + e), 0, 0, 1 / s, 1 / s, 1 / e / s - 1, 0 };
     for (int i = 0; i < 8; i++) assert_near(gradient(&l)[i], want[i], 7e-5);
     destroy(l);
 }
 
-/* NaN must reach the loss: training stops on it, and a mask or a maximum must not hide it. */
+/* NaN must reach the loss, because training stops on it: a mask or a maximum must not hide it. */
 static void cross_entropy_lets_nan_through(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void cross_entropy_lets_nan_through(void **state)
     destroy(l);
 }
 
-/* A real vocabulary, several spans per row, the largest logit in any of them: against plain loops. */
+/* A real vocabulary with several spans per row and the largest logit in any of them, compared with plain loops. */
 static void cross_entropy_of_a_real_vocabulary(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void cross_entropy_of_a_real_vocabulary(void **state)
     for (int i = 0; i < R * V; i++) {
         const int    r = i / V;
         const double want = t[r] < 0 ? 0 : (exp(z[i] - lse[r]) - (i % V == t[r])) / valid;
-        assert_near(gradient(&l)[i], want, 2e-6 * fabs(want) + 1e-12); // relative: small ones too
+        assert_near(gradient(&l)[i], want, 2e-6 * fabs(want) + 1e-12); // relative, so that small gradients count
     }
     destroy(l);
 }

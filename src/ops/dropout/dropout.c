@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout.c -- y = 0 with probability p, else x / (1-p): the declaration. Its gradient is itself: the backward node
- * has the stream of the forward one and draws the same numbers. */
+/* dropout.c -- y = 0 with probability p, else x / (1-p): the declaration. The operator is its own gradient: the
+ * backward node has the random stream of the forward node, so it draws the same numbers. */
 #include "ops/dropout/dropout.h"
 
 #include "ops/add/add.h"
@@ -34,7 +34,7 @@ static mba_cost dropout_cost(const mba_node *n)
     return c;
 }
 
-/* dims: R, C, as a view that is used twice. */
+/* dims: R, C, whether x is a view that is used twice. */
 static void dropout_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];

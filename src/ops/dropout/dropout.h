@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout.h -- y = 0 with probability p, else x / (1 - p): the mean is kept.
+/* dropout.h -- y = 0 with probability p, else x / (1 - p), which preserves the mean.
  *
  *     x = mba_dropout(g, x, 0.1f);                        // p = 0 appends nothing
  *
- * The mask is never stored: it is a function of the step's seed and the node's name, and the backward
- * node draws the same numbers again. */
+ * The mask is never stored: it is a function of the step's seed and the node's name. The backward node draws the same
+ * numbers again. */
 #ifndef MBA_DROPOUT_H
 #define MBA_DROPOUT_H
 

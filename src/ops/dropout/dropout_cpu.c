@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout_cpu.c -- blocks of elements in parallel; numbers are drawn for many counters side by side. */
+/* dropout_cpu.c -- dropout on the CPU: blocks of elements in parallel; random numbers are drawn for many counters at
+ * once. */
 #include "ops/dropout/dropout_slots.h"
 
-enum { BLOCK = 4096, DRAW = 256, COUNTERS = DRAW / 4 }; /* elements of an item and of a draw */
+enum { BLOCK = 4096, DRAW = 256, COUNTERS = DRAW / 4 }; /* elements per work item and per draw */
 
-/* Philox 4x32-10 (core/rng.h), one round at a time for all counters of a draw: the loops over j are what the
- * compiler makes wide. Element 4 j + k is word k of counter first + j. */
+/* Philox 4x32-10 (core/rng.h), one round at a time for all counters of a draw, so that the compiler vectorises the
+ * loops over j. Element 4 j + k is word k of counter first + j. */
 static void draw(uint32_t word[DRAW], uint64_t key, uint64_t hi, uint64_t first)
 {
     uint32_t c0[COUNTERS], c1[COUNTERS], c2[COUNTERS], c3[COUNTERS];
@@ -33,8 +34,8 @@ static void draw(uint32_t word[DRAW], uint64_t key, uint64_t hi, uint64_t first)
     }
 }
 
-/* y (+)= x where the word is at least `below`, scaled. Elements i .. end-1 of two strided views, in spans that
- * lie in one run of both. */
+/* y (+)= scale x where the word is at least `below`, for elements i .. end-1 of two strided views. Works in spans that
+ * are contiguous in both. */
 static void apply(const mba_call *c, const uint32_t *word, int64_t i, int64_t end, uint32_t below, float scale)
 {
     const mba_tensor *tx = c->node->in[X], *ty = c->node->out[Y];

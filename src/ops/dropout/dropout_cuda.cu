@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh; the numbers are those of the CPU: element i takes word i %
- * 4 of counter i / 4, whatever the strided view. */
+/* dropout_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh. The random numbers are those of the CPU: element i takes
+ * word i % 4 of counter i / 4, for any strided view. */
 #include "ops/map_rows.cuh"
 extern "C" {
 #include "ops/dropout/dropout_slots.h"
 }
 
-/* u[k], without putting u into memory. */
+/* u[k] for a k that is not a constant, without an array in local memory. */
 static __device__ __forceinline__ uint32_t pick(const uint32_t (&u)[4], int k)
 {
     const uint32_t lo = k & 1 ? u[1] : u[0], hi = k & 1 ? u[3] : u[2];
@@ -14,7 +14,7 @@ static __device__ __forceinline__ uint32_t pick(const uint32_t (&u)[4], int k)
 }
 
 struct drop {
-    const mba_step *step; // of the device
+    const mba_step *step; // in device memory
     uint64_t        stream;
     int64_t         cols;
     uint32_t        below;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout_ref.c -- fp64; element i takes word i % 4 of counter i / 4. */
+/* dropout_ref.c -- the reference of dropout: fp64; element i takes word i % 4 of counter i / 4. */
 #include "core/rng.h"
 #include "ops/dropout/dropout_slots.h"
 

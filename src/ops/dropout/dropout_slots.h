@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout_slots.h -- what the files of this folder share. */
+/* dropout_slots.h -- what the files of dropout share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_DROPOUT_SLOTS_H
 #define MBA_DROPOUT_SLOTS_H
 

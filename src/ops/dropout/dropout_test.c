@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dropout_test.c -- the mask: how many, the same backward, another next step; the general proofs run over `cases`. */
+/* dropout_test.c -- the mask: its density, the same mask in the backward pass, another mask in the next step;
+ * tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/dropout/dropout.h"
@@ -31,7 +32,7 @@ static void dropout_keeps_its_share_and_the_mean(void **state)
         assert_true(v == 0 ? rig_want(&r, y, i) == 0 : rig_want(&r, y, i) == 4);
         kept += v != 0;
     }
-    assert_near(kept, 0.75 * ALL, 5 * sqrt(0.25 * 0.75 * ALL)); // five standard deviations of a fair draw
+    assert_near(kept, 0.75 * ALL, 5 * sqrt(0.25 * 0.75 * ALL)); // within five standard deviations of a binomial draw
     rig_destroy(&r);
 }
 

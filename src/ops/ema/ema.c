@@ -31,7 +31,7 @@ static bool ends_in(const char *s, const char *end)
 void mba_ema_all(mba_graph *g, double decay)
 {
     static const char *const name[] = { "ema.decay", "ema.no_decay" };
-    const int32_t            tensors = g->ntensors; // those there are now
+    const int32_t            tensors = g->ntensors; // before this function appends more
     for (int k = 0; k < MBA_GROUPS; k++)
         if (g->params[k]) average(g, mba_flat_params(g, (mba_group)k), name[k], decay);
     for (int32_t i = 0; i < tensors; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema_cpu.c -- blocks in parallel. e + (1 - decay) (p - e) rounds at the size of the change, and not at
- * all where p is e. */
+/* ema_cpu.c -- ema on the CPU: blocks in parallel. The form e + (1 - decay) (p - e) has a rounding error relative to
+ * the change, and none where p equals e. */
 #include "ops/ema/ema_slots.h"
 
 enum { BLOCK = 16384 };

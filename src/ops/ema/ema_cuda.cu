@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh; e + (1 - decay) (p - e) rounds at the size of the
- * change, and not at all where p is e. */
+/* ema_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh. The form e + (1 - decay) (p - e) has a rounding
+ * error relative to the change, and none where p equals e. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
 #include "ops/ema/ema_slots.h"

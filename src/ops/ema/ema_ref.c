@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema_ref.c -- fp64, only the maths. */
+/* ema_ref.c -- the reference of ema: fp64, dense arrays, plain loops. */
 #include "ops/ema/ema_slots.h"
 
 void ema_ref(const mba_ref_call *c)

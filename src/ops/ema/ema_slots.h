@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema_slots.h -- what the files of this folder share. */
+/* ema_slots.h -- what the files of ema share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_EMA_SLOTS_H
 #define MBA_EMA_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema_test.c -- hand-worked values, where the averages are found, bits. */
+/* ema_test.c -- hand-worked values, names and places of the averages, same bits. */
 #include "tests/threads.h"
 
 #include "ops/batchnorm/batchnorm.h"
@@ -43,7 +43,7 @@ static void destroy(model m)
     mba_graph_destroy(m.g);
 }
 
-/* p goes from 8 to 0 and stays: 8, 6, 4.5, 3.375 with a decay of 3/4. */
+/* p drops from 8 to 0 and stays: the averages are 8, 6, 4.5, 3.375 with a decay of 3/4. */
 static void ema_of_hand_worked_values(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void ema_of_hand_worked_values(void **state)
     destroy(m);
 }
 
-/* An average that is there already does not creep, at any decay. */
+/* An average that equals p does not change, at any decay. */
 static void ema_of_the_same_stays(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed.c -- y[r, :] = table[token[r], :], and its gradient, which adds rows into the table's: the declaration. */
+/* embed.c -- y[r, :] = table[token[r], :], and its gradient, which adds rows of dy to rows of the table: the
+ * declaration. */
 #include "ops/embed/embed.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static void embed_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[TABLE], MBA_APPEND(g, embed_bwd, &a, n->in[TOKEN], d[Y])->out[DTABLE]);
 }
 
-/* The rows it touches, not the whole table. */
+/* Counts the rows that are used, not the whole table. */
 static mba_cost embed_cost(const mba_node *n)
 {
     const double values = (double)mba_elems(n->out[Y]);
@@ -59,7 +60,7 @@ static mba_cost embed_cost(const mba_node *n)
                        .write_bytes = mba_tensor_bytes(n->out[Y]) };
 }
 
-/* Adding reads and writes the rows of the tokens, at most R and at most V of them; storing writes the whole table. */
+/* Adding reads and writes the rows of the tokens, at most R and at most V; storing writes the whole table. */
 static mba_cost embed_bwd_cost(const mba_node *n)
 {
     const mba_tensor *dy = n->in[DY], *dt = n->out[DTABLE];
@@ -98,11 +99,12 @@ static mba_status embed_cuda_plan(mba_plan *p, const mba_node *n, const mba_mach
     return MBA_OK;
 }
 
-/* CUDA: sort the rows by token, sum chunks of the sorted order, join what crosses their borders. */
+/* CUDA, backward: sort the rows by token, sum chunks of the sorted order, then join the sums that cross chunk
+ * borders. */
 typedef struct backward {
     int64_t R, V, M, ranges, chunks, clearing, threads,
-        across; /* clearing: blocks of the sums that write zeros alone */
-    double met; /* rows of the table that tokens meet */
+        across; /* clearing: blocks of embed_bwd_sum that only write zeros */
+    double met; /* expected number of table rows that tokens use */
     bool   adds;
 } backward;
 
@@ -117,14 +119,14 @@ static backward backward_of(const mba_node *n, const mba_machine *m)
     b.clearing = b.adds ? 0 : mba_ceil(b.V, EMBED_CLEAR);
     b.ranges = mba_ceil(b.V, EMBED_SPAN_MAX) > m->sm ? mba_ceil(b.V, EMBED_SPAN_MAX) : m->sm;
     if (b.ranges > b.V) b.ranges = b.V;
-    /* Were the tokens drawn evenly: many meet the same row. */
+    /* For uniformly distributed tokens; many of them share a row. */
     b.met = b.V > 1 ? -(double)b.V * expm1((double)b.R * log1p(-1.0 / (double)b.V)) : 1;
     return b;
 }
 
 static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
 {
-    const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS; // tokens stay in registers
+    const bool  once = mba_dense(n->in[TOKENB]) && b->R <= 16 * EMBED_SORT_THREADS; // the tokens stay in registers
     mba_launch *l = mba_plan_launch(p, "embed_bwd_sort", MBA_VECTOR, b->ranges, EMBED_SORT_THREADS);
     l->smem_bytes = 8 * EMBED_KEPT + 4 * (size_t)((EMBED_SORT_THREADS / 32 + 1) * mba_ceil(b->V, b->ranges));
     l->regs = 48;
@@ -134,7 +136,7 @@ static void plan_sort(mba_plan *p, const mba_node *n, const backward *b)
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(EMBED_ORDER), 8.0 * (double)b->R / (double)b->ranges);
 }
 
-/* Blocks that sum a chunk, then those that write zeros, and no block waits for another. */
+/* Blocks that sum a chunk, then blocks that write zeros; no block waits for another. */
 static void plan_sums(mba_plan *p, const mba_node *n, const backward *b)
 {
     const double chunks = (double)(b->chunks * b->across), row = 4 * (double)b->M;
@@ -194,8 +196,9 @@ static double embed_bwd_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[DY]);
 }
 
-/* dims: rows, tokens, columns, columns more in views, 1 + the padding token (differences would not agree: no case), 1:
- * the table is fp32 whatever the activations are, as models look up in their masters */
+/* dims: rows, tokens, columns, additional columns in views, 1 + the padding token (no case has one, because finite
+ * differences would not agree), 1: the table is fp32 for any activation type, as in models that look up in their fp32
+ * masters. */
 static void embed_build(mba_graph *g, const mba_case *c)
 {
     const int64_t   R = c->dim[0], V = c->dim[1], M = c->dim[2], extra = c->dim[3];
@@ -205,7 +208,8 @@ static void embed_build(mba_graph *g, const mba_case *c)
         mba_embed_padded(g, mba_index(g, "tokens", MBA_TYPE(MBA_I32, R), V), e, MBA_F32, c->dim[4] - 1);
         return;
     }
-    /* tokens, tables and outputs as views: one batch read twice, two columns of one table, joined */
+    /* Tokens, tables and outputs as views: one batch read twice, two column ranges of one table, concatenated
+     * outputs. */
     mba_tensor *t = mba_index(g, "tokens", MBA_TYPE(MBA_I32, 2, R + 1), V);
     mba_tensor *a = mba_embed(g, mba_slice(g, t, 1, 0, R), mba_slice(g, e, 1, 0, M), g->compute);
     mba_tensor *b = mba_embed(g, mba_slice(g, t, 1, 1, R), mba_slice(g, e, 1, extra, M), g->compute);

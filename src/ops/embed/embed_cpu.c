@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_cpu.c -- forward: rows in parallel. Backward: classes of tokens and blocks of columns in parallel, rows
- * in order, so that every sum over equal tokens has one order and no two threads meet. */
+/* embed_cpu.c -- embed on the CPU. Forward: rows in parallel. Backward: classes of tokens and blocks of columns in
+ * parallel, rows in order, so that each sum over equal tokens has a fixed order and no two threads write the same
+ * row. */
 #include <string.h>
 
 #include "ops/embed/embed_slots.h"
@@ -22,7 +23,7 @@ mba_status MBA_CPU_FN(embed_fwd)(const mba_call *c)
     return MBA_OK;
 }
 
-/* dtable[token[r], from .. from + cols) += dy[r, same) for the rows whose token is of this class, first to last. */
+/* dtable[token[r], from .. from + cols) += dy[r, same) for the rows whose token belongs to this class, in order. */
 static void add_rows(const mba_call *c, int64_t class, int64_t from, int64_t cols)
 {
     const mba_node *n = c->node;

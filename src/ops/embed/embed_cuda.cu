@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_cuda.cu -- rows of a table, and their gradient without atomics on floats.
+/* embed_cuda.cu -- embedding lookup, and its gradient without float atomics.
  *
  *   y[r,:] = table[token[r],:]        dtable[v,:] (+)= sum of dy[r,:] over the rows r with token[r] = v, in order of r
  *   tokens (R) i32     table, y fp32 or bf16     dy fp32 or bf16     dtable (V, M) fp32
  *
- * kernel     embed_fwd_rows     vectors of rows, two a thread, whose tokens are asked for together, then the vectors
+ * kernel     embed_fwd_rows     two vectors per thread: both tokens are loaded first, then both vectors
  * launch     grid ceil(R M / (512 W)), block 256, W = 4 values or one
  *
- * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens in front of its range,
- *                               gathers its own in order, and sorts them by counting; nobody waits for another block
+ * kernel     embed_bwd_sort     a block owns a range of the vocabulary: it counts the tokens below its range, gathers
+ *                               its own in order, and sorts them by counting; no block waits for another
  * launch     grid max(SMs, ceil(V / 512)), block 1024, dynamic smem 24 KB and 132 bytes per token value of a range
  * moves      every block reads the R tokens from L2, once up to 16384 of them (registers), else twice; writes 8 R + V
- *            bytes in all. Bound by latency, so it brings the last 20 MB of dy into L2 on the side (sm_90)
+ *            bytes in all. Bound by latency, so it also prefetches the last 20 MB of dy into L2 (sm_90)
  *
- * kernel     embed_bwd_sum      32 neighbours in the sorted order to a block; a run of equal tokens inside them has one
- *                               owner, which adds it to the table; what crosses the border of a block is left in
- *                               scratch. Where the gradient is stored, blocks behind those make 16 rows zero each, as
- *                               far as no token meets them
- * launch     grid (ceil(R / 32) + ceil(V / 16)) ceil(M / (W threads)), to add without the V / 16; block up to 256
- * kernel     embed_bwd_join     runs that cross borders, by the block where they begin: parts in order
- * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both take their places while the blocks of
- *            the launch before leave (dependent_launch.cuh)
+ * kernel     embed_bwd_sum      a block sums a chunk of 32 entries of the sorted order; it adds complete runs of equal
+ *                               tokens to the table and leaves sums of runs that cross its borders in scratch. If the
+ *                               gradient is stored, not added, further blocks clear 16 rows each where no token uses
+ *                               them
+ * launch     grid (ceil(R / 32) + ceil(V / 16)) ceil(M / (W threads)), when adding without the V / 16; block up to 256
+ * kernel     embed_bwd_join     the block where a run that crosses borders begins adds its partial sums in order
+ * launch     grid (ceil(R / 32), ceil(M / (W threads))), block up to 256. Both are dependent launches: their blocks
+ *            start while the previous grid drains (dependent_launch.cuh)
  * moves      dy once, the touched rows of dtable once each way: bound by DRAM
  * resources  sm_90a, CUDA 13.0: embed_fwd_rows 30 to 40 registers, no spill  [docs]
  *            embed_bwd_sort 32 to 48 registers, 384 B of shared memory, no spill  [docs]
@@ -30,7 +30,7 @@
  *            embed_bwd_sort 6.5 us, ALU 44 % busy; mamba2-headline, 4 x 4096  [docs]
  *            embed_bwd_sum 48.2 us, 95 % of floor (memory), DRAM 77 % busy; mamba2-headline, 4 x 4096  [docs]
  *            embed_bwd_join 1.67 us, 64 % of floor (memory), ALU 9 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: rows in order, cut at multiples of 32 of the sorted order */
+ * order      fixed: rows in order, partial sums at multiples of 32 of the sorted order */
 #include <limits.h>
 
 #include "device/cuda/dependent_launch.cuh"
@@ -41,8 +41,8 @@ extern "C" {
 
 /* ---- forward ---- */
 
-/* The tokens of all vectors of a thread are asked for before the first is used, then the vectors. I holds the number of
- * a vector. */
+/* The tokens of all vectors of a thread are loaded before the first is used, then the vectors. I holds the index of a
+ * vector. */
 template <typename TE, typename TY, int W, typename I>
 __global__ void __launch_bounds__(EMBED_THREADS) embed_fwd_rows(strided_view<TY> y, strided_view<const int32_t> token,
                                                                 const TE *table, int64_t ld, I rows, I per_row)
@@ -101,7 +101,7 @@ extern "C" mba_status embed_cuda(const mba_call *c)
 enum { SORT_WARPS = EMBED_SORT_THREADS / 32 };
 static_assert(SORT_WARPS == 32, "sums over the warps of a block are sums over the lanes of a warp");
 
-/* Exclusive sum of x over the block; every thread takes part, once. `warps` has SORT_WARPS places. */
+/* Exclusive prefix sum of x over the block; every thread calls it, once. `warps` has SORT_WARPS entries. */
 static __device__ __forceinline__ int block_before(int x, int *warps)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -117,24 +117,24 @@ static __device__ __forceinline__ int block_before(int x, int *warps)
     return before + upto - x;
 }
 
-/* order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span) and firsts (span) are
- * in shared memory. The rows of a block's range and their tokens, in order of rows, are in `kept`, or in `mine` (R),
- * where the sorted ones will be, if they are more. */
+/* Arguments of the sort. order (R): rows, sorted; value (R): their tokens. kept (EMBED_KEPT), counts (SORT_WARPS, span)
+ * and firsts (span) are in shared memory. The rows of a block's range and their tokens, in order of rows, are in
+ * `kept`, or, if there are too many, in `mine` (R) at the positions of the sorted ones. */
 struct embed_sort {
     int32_t       *order, *value;
     int2          *mine;
-    uint8_t       *met; // (V): whether a token has this value
+    uint8_t       *met; // (V): true if some token has this value
     const int32_t *token;
-    int64_t        pitch; // of runs of tokens
+    int64_t        pitch; // distance between runs of tokens
     unsigned       run;
     int            rows, span, V;
-    const char    *soon; // what the sums will read: bytes to bring into L2 meanwhile
-    int64_t        soon_bytes;
-    bool           early; // whether the sums take their places while the last blocks of the sort write
+    const char    *prefetch; // what the sums will read, prefetched into L2
+    int64_t        prefetch_bytes;
+    bool           early; // the sums may start while the last blocks of the sort write
 };
 
-/* This block's share of the bytes, a multiple of 16, on their way into L2; nobody waits for them. One thread of each
- * warp asks: those of a warp would ask one after the other. */
+/* Prefetches this block's share of the bytes, a multiple of 16, into L2 without waiting. One thread of each warp issues
+ * the request, because requests of several lanes would be serialized. */
 static __device__ __forceinline__ void prefetch_l2_share(const char *from, int64_t bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -162,8 +162,8 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     const uint32_t before_me = (1u << lane) - 1;
     const int      each = (rows + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, from = warp * each,
               end = min(from + each, rows);
-    int        v[AT_ONCE]; // tokens of rows r + lane + 32 u; INT_MAX, which is in no range, where there is no row
-    const auto load_row = [&](int r) { // rows are counted in 32 bits
+    int        v[AT_ONCE];             // tokens of rows r + lane + 32 u; INT_MAX (in no range) if there is no row
+    const auto load_row = [&](int r) { // rows fit in 32 bits
         const int      mine = r + lane, left = end - mine;
         const int32_t *at = a.token + mine;
 #pragma unroll
@@ -175,10 +175,10 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     };
     const auto inside = [&](int u) { return (unsigned)(v[u] - low) < (unsigned)span; };
 
-    // 1. how many tokens lie in front of the range, and how many in it; a warp goes through neighbouring rows. Whatever
-    // else is to be asked for or cleared comes behind the first tokens: everyone waits for those
+    // 1. count the tokens below the range and in it; a warp takes consecutive rows. Prefetching and clearing follow the
+    // first loads of tokens, for which all threads wait
     load_row(from);
-    prefetch_l2_share(a.soon, a.soon_bytes);
+    prefetch_l2_share(a.prefetch, a.prefetch_bytes);
     for (int i = threadIdx.x; i < SORT_WARPS * span; i += EMBED_SORT_THREADS) counts[i] = 0;
     int below = 0, own = 0;
     for (int r = from; r < end; r += STEP) {
@@ -192,11 +192,11 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     below = __reduce_add_sync(0xffffffffu, below);
     if (lane == 0) warp_totals[warp] = make_int2(below, own);
     __syncthreads();
-    const int2 other = warp_totals[lane]; // tokens in front of the range, in it, and those of warps before this one
+    const int2 other = warp_totals[lane]; // counts of each warp: tokens below the range, and in it
     const int  base = __reduce_add_sync(0xffffffffu, other.x), count = __reduce_add_sync(0xffffffffu, other.y);
     int        at = __reduce_add_sync(0xffffffffu, lane < warp ? other.y : 0);
 
-    // 2. gather them, in order of rows; where they were one step they are in registers still
+    // 2. gather them, in order of rows; if one step holds all, they are still in registers
     int2 *const list = count <= EMBED_KEPT ? kept : a.mine + base;
     for (int r = from; r < end; r += STEP) {
         if (each > STEP) load_row(r);
@@ -207,12 +207,12 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
             if (!mask) continue;
             if (in) list[at + __popc(mask & before_me)] = make_int2(r + lane + 32 * u, v[u] - low);
             at += __popc(mask);
-            __syncwarp(); // or the compiler draws all ballots forward, and has no registers for them
+            __syncwarp(); // otherwise the compiler hoists all ballots and runs out of registers
         }
     }
     __syncthreads();
 
-    // 3. count them by token; a warp again goes through neighbours
+    // 3. count them by token; again a warp takes consecutive entries
     const int share = (count + EMBED_SORT_THREADS - 1) / EMBED_SORT_THREADS * 32, first = warp * share,
               last = min(first + share, count);
     int *my_counts = counts + warp * span;
@@ -224,8 +224,8 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     }
     __syncthreads();
 
-    // 4. where each token begins, and inside it the share of each warp that has any
-    const int mine = threadIdx.x; // a thread has at most one token of the range
+    // 4. find where each token begins, and within it the offset of each warp
+    const int mine = threadIdx.x; // a thread handles at most one token value of the range
     int       sum = 0;
     if (mine < span)
 #pragma unroll 4
@@ -239,7 +239,7 @@ template <bool DENSE> __global__ void __launch_bounds__(EMBED_SORT_THREADS, 1) e
     if (mine < span && low + mine < a.V) a.met[low + mine] = sum > 0;
     __syncthreads();
 
-    // 5. to their places
+    // 5. write them to their positions
     if (a.early) launch_dependents();
     for (int i = first; i < last; i += 32) {
         const int2     own_row = i + lane < last ? list[i + lane] : make_int2(0, -1);
@@ -263,10 +263,10 @@ template <typename TY> struct embed_sums {
     int64_t                ld, cols;
     strided_view<const TY> dy;            // (R, M)
     const int32_t         *order, *value; // (R), sorted
-    float                 *head, *tail;   // (chunks, M): of runs that began before, or go on behind
+    float                 *head, *tail;   // (chunks, M): sums of runs that begin before or end after the chunk
     const uint8_t         *met;           // (V)
     int                    rows, chunks, across, V,
-        padding; // across: blocks of a chunk; padding: the token whose rows count nothing, or -1
+        padding; // across: blocks per chunk; padding: the token whose rows are ignored, or -1
 };
 
 template <int W> static __device__ __forceinline__ void add_to(float (&sum)[W], const float (&x)[W])
@@ -281,7 +281,7 @@ template <int W> static __device__ __forceinline__ void clear(float (&x)[W])
     for (int w = 0; w < W; w++) x[w] = 0;
 }
 
-/* Zeros into those of EMBED_CLEAR rows of the table from `first` on that no token meets. */
+/* Clears those of EMBED_CLEAR rows of the table from `first` on that no token uses. */
 template <int W>
 static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_t ld, int64_t c, const uint8_t *met,
                                                            int first, int V)
@@ -299,12 +299,12 @@ static __device__ __forceinline__ void zero_untouched_rows(float *dtable, int64_
 
 template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 4) embed_bwd_sum(embed_sums<TY> a)
 {
-    enum { CHUNK = EMBED_CHUNK, AHEAD = ADDS ? 4 : 8 }; // both: 32 numbers on their way to a thread
+    enum { CHUNK = EMBED_CHUNK, AHEAD = ADDS ? 4 : 8 }; // either way a thread has 32 values in flight
     __shared__ int rows[CHUNK], value[CHUNK + 2];       // value[1 + k] is that of entry k
     const int      chunk = blockIdx.x / a.across;
     const int64_t  c = ((int64_t)(blockIdx.x - chunk * a.across) * blockDim.x + threadIdx.x) * W;
     wait_for_prior_grids();
-    if (!ADDS && chunk >= a.chunks) { // behind the sums: these even out when they end
+    if (!ADDS && chunk >= a.chunks) { // after the sums: these blocks balance the load of the SMs
         if (c < a.cols) zero_untouched_rows<W>(a.dtable, a.ld, c, a.met, (chunk - a.chunks) * EMBED_CLEAR, a.V);
         return;
     }
@@ -316,7 +316,7 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     }
     __syncthreads();
     if (c >= a.cols) return;
-    const bool late = value[0] == value[1]; // the first run began before
+    const bool late = value[0] == value[1]; // the first run begins before this chunk
     float      sum[W] = {};
     for (int k0 = 0; k0 < n; k0 += AHEAD) {
         float in[AHEAD][W], old[AHEAD][W];
@@ -348,10 +348,10 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256, 
     launch_dependents();
 }
 
-/* The first place behind the run of token v. */
+/* Returns the position after the run of token v. */
 static __device__ __forceinline__ int run_end(const int32_t *value, int from, int rows, int v)
 {
-    int lo = from, hi = rows; // value[lo] == v; hi is behind the run
+    int lo = from, hi = rows; // value[lo] == v; hi is after the run
     while (hi - lo > 1) {
         const int mid = lo + (hi - lo) / 2;
         if (value[mid] == v) lo = mid;
@@ -364,23 +364,23 @@ template <typename TY, int W, bool ADDS> __global__ void __launch_bounds__(256) 
 {
     const int     next = (blockIdx.x + 1) * EMBED_CHUNK, first = next - EMBED_CHUNK;
     const int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * W;
-    const int     far = next + EMBED_CHUNK - 1; // the last of the next chunk
+    const int     far = next + EMBED_CHUNK - 1; // the last entry of the next chunk
     int           v = -1, behind = -2, before = -1, beyond = -1;
-    if (next < a.rows) { // the sort's, which was over before any block of the sums went on: no need to wait
+    if (next < a.rows) { // results of the sort, which ended before any block of the sums proceeded: no wait needed
         v = __ldcg(a.value + next - 1);
         behind = __ldcg(a.value + next);
         before = first > 0 ? __ldcg(a.value + first - 1) : -1;
         beyond = far < a.rows ? __ldcg(a.value + far) : -1;
     }
     wait_for_prior_grids();
-    if (behind != v || before == v || c >= a.cols) return; // nothing crosses this border, or it is another block's
+    if (behind != v || before == v || c >= a.cols) return; // no run crosses this border, or an earlier block adds it
     float *const to = a.dtable + v * a.ld + c;
     float        sum[W], in[W], old[W] = {};
     load(sum, a.tail + blockIdx.x * a.cols + c);
     load(in, a.head + (int64_t)(blockIdx.x + 1) * a.cols + c);
     if (ADDS) load(old, to);
     add_to(sum, in);
-    if (beyond == v) { // a long run: more chunks than the next one
+    if (beyond == v) { // the run extends beyond the next chunk
         const int chunks = (run_end(a.value, far, a.rows, v) - 1) / EMBED_CHUNK;
 #pragma unroll 8
         for (int64_t d = blockIdx.x + 2; d <= chunks; d++) {
@@ -432,10 +432,11 @@ extern "C" mba_status embed_bwd_cuda(const mba_call *c)
     a.rows = (int)mba_rows(dy);
     a.V = (int)mba_rows(dt);
     a.span = (int)mba_ceil(mba_rows(dt), c->plan->launch[0].grid[0]);
-    a.soon_bytes = bytes < EMBED_SOON_BYTES ? bytes : EMBED_SOON_BYTES;
-    a.soon = (const char *)c->in[DY] + (bytes - a.soon_bytes); // the end of dy: in a step it is still there
-    /* Blocks that write zeros even out what SMs have to do. Without them those whose sort ended first took five blocks
-     * of sums, others one: 38 us instead of 35 for the sums (130m, H200). */
+    a.prefetch_bytes = bytes < EMBED_PREFETCH_BYTES ? bytes : EMBED_PREFETCH_BYTES;
+    // the end of dy: its producer wrote it last, so in a step it is still in L2
+    a.prefetch = (const char *)c->in[DY] + (bytes - a.prefetch_bytes);
+    /* The sums start early only if blocks that write zeros balance the load of the SMs. Without those, SMs whose sort
+     * ends first would get five blocks of sums and others one: 38 us instead of 35 for the sums (130m, H200). */
     a.early = !mba_adds(n, DTABLE);
     MBA_WITH_BOOL(mba_dense(n->in[TOKENB]), DENSE, MBA_KERNEL(c, 0, embed_bwd_sort<DENSE>, a));
     MBA_WITH_DTYPE(n->in[DY]->type.dtype, TY,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_ref.c -- fp64, only the maths. */
+/* embed_ref.c -- the reference of embed: fp64, dense arrays, plain loops. */
 #include "ops/embed/embed_slots.h"
 
 void embed_ref(const mba_ref_call *c)

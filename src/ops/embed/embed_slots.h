@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_slots.h -- what the files of this folder share. */
+/* embed_slots.h -- what the files of embed share: slots by name, attributes, scratch and the declarations of
+ * variants. */
 #ifndef MBA_EMBED_SLOTS_H
 #define MBA_EMBED_SLOTS_H
 
@@ -12,21 +13,22 @@ enum { DTABLE };
 typedef struct embed_attr {
     int64_t   padding;
     mba_dtype out;
-} embed_attr; /* padding -1: none */
+} embed_attr; /* padding: the padding token, or -1 */
 typedef struct embed_bwd_attr {
     int64_t  padding;
     mba_type table;
 } embed_bwd_attr;
 
-/* Where element i of a view lies. Tokens may be columns of a wider batch, and rows a view's rows. */
+/* Offset of element i of a view. Tokens may be columns of a wider batch. */
 static inline int64_t embed_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run; // dense: no division
 }
 
-/* CUDA. A vector has four values, so that it is 16 bytes of the wider type; a chunk is what one block of the backward
- * sums of the sorted order; a range is what one block sorts, whose rows stay in shared memory if they are EMBED_KEPT at
- * most. EMBED_CLEAR rows are those of a block that writes zeros: 16 bytes say which of them are met. */
+/* CUDA. A vector has four values, which are 16 bytes of the wider type. A chunk is the part of the sorted order that
+ * one block of the backward pass sums. A range is the part of the vocabulary that one block sorts; its rows stay in
+ * shared memory if there are at most EMBED_KEPT. A block that writes zeros has EMBED_CLEAR rows: 16 bytes of flags say
+ * which of them are used. */
 enum {
     EMBED_THREADS = 256,
     EMBED_DEPTH = 2,
@@ -35,10 +37,10 @@ enum {
     EMBED_SORT_THREADS = 1024,
     EMBED_SPAN_MAX = 512,
     EMBED_KEPT = 3072,
-    EMBED_SOON_BYTES = 20 << 20,
+    EMBED_PREFETCH_BYTES = 20 << 20,
     EMBED_CLEAR = 16
 };
-enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET }; /* scratch of the backward */
+enum { EMBED_ORDER, EMBED_VALUE, EMBED_MINE, EMBED_HEAD, EMBED_TAIL, EMBED_MET }; /* scratch of the backward pass */
 
 static inline int embed_width(const mba_node *n)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_test.c -- hand-worked values, refusals, cost, bits; the general proofs run over `cases`. */
+/* embed_test.c -- hand-worked values, refusals, cost, plans, same bits; tests/operators_test.c checks the `cases`. */
 #include "tests/threads.h"
 
 #include "core/check.h"
@@ -40,12 +40,12 @@ static mba_graph *graph_of(int64_t R, int64_t V, int64_t M, bool accumulate)
 static void embed_gives_the_same_bits_at_any_thread_count(void **state)
 {
     (void)state;
-    mba_graph *g = graph_of(1000, 21, 500, false); // every row of the table is a sum of many
+    mba_graph *g = graph_of(1000, 21, 500, false); // every row of the table's gradient is a sum of many rows
     assert_same_bits(g, &(mba_step){ 0 });
     mba_graph_destroy(g);
 }
 
-/* With several micro-batches the gradient grows by the same amount each time, and untouched rows stay. */
+/* With several micro-batches the gradient grows by the same amount each time, and unused rows do not change. */
 static void embed_backward_adds_into_what_is_there(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void embed_backward_adds_into_what_is_there(void **state)
     mba_graph_destroy(g);
 }
 
-/* Rows of the padding token are left out; all others have the bits they had. */
+/* Rows of the padding token are left out; all other rows keep their bits. */
 static void embed_backward_leaves_padding_out(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void embed_backward_leaves_padding_out_on_the_gpu(void **state)
     assert_right_on_the_gpu(&mba_op_embed, cases);
 }
 
-/* Blocks that write zeros, many of them, behind those that sum; `cases` have few. */
+/* Many blocks that write zeros after those that sum; the `cases` have few. */
 static void embed_backward_zeroes_large_tables_on_the_gpu(void **state)
 {
     static const mba_case cases[] = { { { 300, 20001, 256 }, "most rows are met by no token" },
@@ -105,7 +105,7 @@ static void embed_backward_zeroes_large_tables_on_the_gpu(void **state)
     assert_right_on_the_gpu(&mba_op_embed, cases);
 }
 
-/* Where the gradient is stored, sums and zeros are all of the table; where it is added to, no block writes zeros. */
+/* If the gradient is stored, sums and zeros cover the whole table; if it is added to, no block writes zeros. */
 static void embed_backward_plans_write_the_table_once(void **state)
 {
     (void)state;

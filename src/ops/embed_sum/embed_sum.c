@@ -69,10 +69,10 @@ static mba_status embed_sum_vec16_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* Of F columns of indices, whose rows mostly share a value that any of the `warps` may own: how many the warp with most
- * of them has, on average. Peptides' nine: 2.81 (counted in made-up batches of it 2.82), its three: 1.36 (1.00). The
- * sum over m of how likely somebody has more than m; `ways` has those of dealing f columns to the warps so far, no more
- * than m to each. */
+/* The expected number of columns of the busiest warp, if each of F columns of indices belongs to a random one of
+ * `warps` warps (rows mostly share their value in a column). Nine columns of Peptides: 2.81 (2.82 counted in synthetic
+ * batches), its three: 1.36 (1.00 counted). It is the sum over m of the probability that some warp has more than m;
+ * ways[f] counts the assignments of f columns to the warps so far with at most m each. */
 static double columns_of_busiest(int64_t F, int64_t warps)
 {
     enum { MOST = 32 };
@@ -83,7 +83,7 @@ static double columns_of_busiest(int64_t F, int64_t warps)
         double ways[MOST + 1] = { 1 };
         for (int64_t w = 0; w < warps; w++)
             for (int64_t f = F; f > 0; f--) {
-                double choices = 1; // f over j
+                double choices = 1; // binomial coefficient (f, j)
                 for (int64_t j = 1; j <= m && j <= f; j++) {
                     choices *= (double)(f - j + 1) / (double)j;
                     ways[f] += choices * ways[f - j];
@@ -94,8 +94,8 @@ static double columns_of_busiest(int64_t F, int64_t warps)
     return sum;
 }
 
-/* A table row is one warp's of eight. As compiled: 31 instructions add an entry, all warps together look at it in 11,
- * and have 38 for a row of dy. */
+/* Instructions of the busiest warp relative to the mean. Each of eight warps owns an eighth of the table rows. In the
+ * compiled code 31 instructions add an entry, 11 of all warps together inspect it, and a row of dy takes 38. */
 static double busiest_warp(int64_t F, int64_t table_rows)
 {
     const double own = 31, others = 11 + 38 / (double)F, warps = 8;
@@ -120,8 +120,8 @@ static mba_status embed_sum_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY),
                    (double)(R * EMBED_SUM_COLS) * (double)mba_dtype_bytes(n->in[DY]->type.dtype) / (double)parts);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(INDEXB), 4.0 * (double)(R * F) / (double)parts);
-    /* An entry is one warp's, which finds its place by a division and adds 32 columns; all eight look at all entries,
-     * 32 at a time. As counted on the H200, of an entry: 14 ALU, 9 FMA, 1.5 special. */
+    /* One warp adds an entry: it finds the row by a division and adds 32 columns. All eight warps inspect all entries,
+     * 32 at a time. Counted on an H200 per entry: 14 ALU, 9 FMA, 1.5 special. */
     const double entries = (double)(R * F) / (double)(parts * l->grid[2]);
     mba_phase_move(l, MBA_SMEM, -1, 12.0 * entries * EMBED_SUM_COLS);
     mba_phase_work(l, MBA_ALU, 32 * 14 * entries, "embed_sum_bwd");

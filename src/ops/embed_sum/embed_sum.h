@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum.h -- a sum of rows of one table: y[r, :] = sum_f table[index[r, f], :].
+/* embed_sum.h -- a sum of several embeddings: y[r, :] = sum_f table[index[r, f], :].
  *
  *     mba_tensor *index = mba_index(g, "atoms", MBA_TYPE(MBA_I32, N, 9), 174);    // nine tables, stacked
  *     mba_tensor *x     = mba_embed_sum(g, index, table);                         // (N, M) from a table (174, M)
  *
- * Several small tables lie in one storage, one behind the other, and an index counts from the start of all of them: who
- * makes the batch adds the first row of table f to column f (mba_graph_batch does, and checks it). Rows beyond the
- * count of the index are 0 and add nothing to the gradient. */
+ * Several small tables are stacked in one storage, and an index counts from the start of all of them: whoever makes the
+ * batch adds the first row of table f to column f (mba_graph_batch does this, and checks it). Rows beyond the count of
+ * the index are 0 and add nothing to the gradient. */
 #ifndef MBA_EMBED_SUM_H
 #define MBA_EMBED_SUM_H
 

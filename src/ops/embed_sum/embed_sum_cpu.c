@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_cpu.c -- forward: rows in parallel. Backward: eight parts of rows, each adding into a table of its own
- * (they are small), which are then summed in order: the same bits at any number of threads. */
+/* embed_sum_cpu.c -- embed_sum on the CPU. Forward: rows in parallel. Backward: eight parts of the rows, each with a
+ * table of its own (tables are small); the tables are then added in order, so the number of threads does not change
+ * bits. */
 #include "ops/embed_sum/embed_sum_slots.h"
 
 static void add_row(float *sum, const float *x, int64_t n)

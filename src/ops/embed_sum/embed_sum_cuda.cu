@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_cuda.cu -- sums of rows of a table, and rows added into its gradient without atomics.
+/* embed_sum_cuda.cu -- sums of rows of a table, and the gradient of the table without atomics.
  *
  *   y[r,:] = sum_f table[index[r,f],:],   dtable[v,:] (+)= sum of dy[r,:] over the (r, f) with index[r,f] = v
  *   index (R, F) i32     table (V, M), y, dy (R, M) fp32 or bf16     dtable (V, M) fp32
  *
  * kernel     embed_sum_fwd_vec16     a thread per 16 bytes of y, or one value
  * takes      everything
- * launch     grid ceil(R M / W / 256), block 256, W values a thread
+ * launch     grid ceil(R M / W / 256), block 256, W values per thread
  * resources  sm_90a, CUDA 13.0: 36 to 42 registers, no spill  [docs]
  * moves      index and y once; the tables are small and stay in the caches: bound by DRAM
  * measured   H200: 9.82 us, 38 % of floor (memory), ALU 52 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: f ascends
  *
- * kernel     embed_sum_bwd_parts     a block goes through a part of the rows and adds 32 columns into shared memory
+ * kernel     embed_sum_bwd_parts     a block loops over a part of the rows and adds 32 columns into shared memory
  * takes      everything
- * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: 64 KB at
- *            most
+ * launch     grid (parts, ceil(M/32), ceil(V/512)), block 256, dynamic smem 128 bytes per row of the table: at most
+ *            64 KB
  * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of shared memory, no spill  [docs]
- * moves      dy once per 512 rows of the table, index once more per 32 columns, a table per part
+ * moves      dy once per 512 rows of the table, index once per 32 columns, a table per part
  * measured   H200: 51.7 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries as they come; parts in order
+ * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries in order; parts in order
  *            (column_totals) */
 #include "device/cuda/columns.cuh"
 extern "C" {
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(256)
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 32, COLS = EMBED_SUM_COLS };
 
-/* The entries of `rows` rows (their dy is in `tile`) go to the table rows from `first` on; this warp adds to its
- * own. */
+/* Adds the entries of `rows` rows, whose dy is in `tile`, to the table rows from `first` on; each warp adds to its own
+ * rows. */
 static __device__ __forceinline__ void add_entries(float *table, const float (&tile)[ROWS][COLS], const int32_t *index,
                                                    int entries, int F, int64_t first, int table_rows)
 {
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void add_entries(float *table, const float (&t
     for (int at = 0; at < entries; at += 32) {
         const int64_t v = at + lane < entries ? index[at + lane] - first : -1;
         unsigned      todo = __ballot_sync(0xffffffffu, v >= 0 && v < table_rows && v % WARPS == warp);
-        while (todo) { // the same in all lanes
+        while (todo) { // uniform across the warp
             const int k = __ffs((int)todo) - 1;
             todo &= todo - 1;
             table[__shfl_sync(0xffffffffu, (int)v, k) * COLS + lane] += tile[(at + k) / F][lane];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(BLOCK)
     for (int i = (int)threadIdx.x; i < mine * COLS; i += BLOCK) table[i] = 0;
     for (int64_t r = from; r < end; r += ROWS) {
         const int n = end - r < ROWS ? (int)(end - r) : ROWS;
-        __syncthreads(); // the last tile is used up; the table is zero
+        __syncthreads(); // the previous tile is no longer needed; the table is cleared
         for (int i = warp; i < n; i += WARPS) tile[i][lane] = c < cols ? to_float(dy.row(r + i, cols)[c]) : 0;
         __syncthreads();
         add_entries(table, tile, index + r * F, n * F, F, first, mine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_ref.c -- fp64, only the maths. */
+/* embed_sum_ref.c -- the reference of embed_sum: fp64, dense arrays, plain loops. */
 #include "ops/embed_sum/embed_sum_slots.h"
 
 void embed_sum_ref(const mba_ref_call *c)

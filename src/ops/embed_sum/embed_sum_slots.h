@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_slots.h -- what the files of this folder share. */
+/* embed_sum_slots.h -- what the files of embed_sum share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_EMBED_SUM_SLOTS_H
 #define MBA_EMBED_SUM_SLOTS_H
 
@@ -14,7 +15,7 @@ typedef struct embed_sum_bwd_attr {
     mba_type table;
 } embed_sum_bwd_attr;
 
-enum { EMBED_SUM_PARTS = 8 }; /* of rows in the backward pass, each with a table of its own */
+enum { EMBED_SUM_PARTS = 8 }; /* CPU backward: parts of the rows, each with a table of its own */
 
 void embed_sum_ref(const mba_ref_call *c);
 void embed_sum_bwd_ref(const mba_ref_call *c);
@@ -22,7 +23,7 @@ MBA_CPU_DECLARE(embed_sum_fwd);
 MBA_CPU_DECLARE(embed_sum_bwd);
 mba_launch_fn embed_sum_cuda, embed_sum_bwd_cuda;
 
-/* CUDA backward: a block owns 32 columns of up to 512 rows of the table and goes through one part of the index. */
+/* CUDA backward: a block owns 32 columns of up to 512 rows of the table and loops over one part of the index. */
 enum {
     EMBED_SUM_COLS = 32,
     EMBED_SUM_TABLE_ROWS = 512,

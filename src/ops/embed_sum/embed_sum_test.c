@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* embed_sum_test.c -- against F times embed and add, counts, bits, refusals, whom a block of
- * its gradient waits for. */
+/* embed_sum_test.c -- compared with F times embed and add, counts, same bits, refusals, the busiest warp of the
+ * gradient's plan. */
 #include "tests/rig.h"
 
 #include "ops/add/add.h"
@@ -53,8 +53,8 @@ static void embed_sum_refuses_values_without_a_row(void **state)
     mba_graph_destroy(g);
 }
 
-/* A table of one row is one warp's; three columns meet in a warp as 8 * 7 * 6 of 8^3 do not (1.359 of 3 in the
- * busiest); Peptides' nine have 2.81. */
+/* A table of one row belongs to one warp. Three columns fall into different warps with probability 8 * 7 * 6 / 8^3; the
+ * busiest warp has 1.359 of them on average. The nine of Peptides: 2.81. */
 static void embed_sum_bwd_waits_for_one_warp(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fill.c -- y = value: what autodiff puts where no gradient arrives. Declaration. */
+/* fill.c -- y = value: autodiff uses it where no gradient arrives. The declaration. */
 #include "ops/fill/fill_slots.h"
 
 static mba_status fill_shape(const mba_node *n, mba_type *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fill_cpu.c -- whole storages, hence dense. */
+/* fill_cpu.c -- fill on the CPU. The output is a whole storage, hence dense. */
 #include "ops/fill/fill_slots.h"
 
 mba_status MBA_CPU_FN(fill_fwd)(const mba_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fill_ref.c -- fp64. */
+/* fill_ref.c -- the reference of fill: fp64, dense arrays, plain loops. */
 #include "ops/fill/fill_slots.h"
 
 void fill_ref(const mba_ref_call *c)

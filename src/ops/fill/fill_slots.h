@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fill_slots.h -- what the files of this folder share. */
+/* fill_slots.h -- what the files of fill share: slots by name and the declarations of variants. */
 #ifndef MBA_FILL_SLOTS_H
 #define MBA_FILL_SLOTS_H
 

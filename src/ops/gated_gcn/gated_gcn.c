@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn.c -- gated messages along edges, and their gradient: the declaration. */
+/* gated_gcn.c -- GatedGCN message passing: gated messages along edges, and their gradient. The declaration. */
 #include "ops/gated_gcn/gated_gcn.h"
 
 #include "core/rng.h"
@@ -7,7 +7,7 @@
 #include "ops/cast/cast.h"
 #include "ops/gated_gcn/gated_gcn_slots.h"
 
-/* An index vector of a graph: dense, of this length and bound. */
+/* Checks an index vector of a graph: dense, of this length and bound. */
 static mba_status need_index(const mba_tensor *t, int64_t elems, int64_t bound)
 {
     MBA_NEED(t->type.dtype == MBA_I32 && t->bound > 0 && !t->may_ignore && mba_dense(t),
@@ -38,7 +38,7 @@ static mba_status gated_gcn_shape(const mba_node *n, mba_type *out)
     MBA_TRY(need_index(n->in[IN_PTR], N + 1, edges + 1));
     MBA_TRY(need_index(n->in[OUT_PTR], N + 1, edges + 1));
     out[XT] = out[AGG] = out[RDEN] = n->in[A]->type;
-    out[AGG].dtype = out[RDEN].dtype = MBA_F32; // few rows, and 1 / den is large where gates are shut
+    out[AGG].dtype = out[RDEN].dtype = MBA_F32; // few rows, and 1 / den is large where gates are closed
     out[EH] = n->in[C]->type;
     return MBA_OK;
 }
@@ -64,13 +64,13 @@ static void gated_gcn_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d
     const mba_node *b = MBA_APPEND(g, gated_gcn_bwd, NULL, dxt, d[EH], n->in[B], n->out[EH], n->out[AGG], n->out[RDEN],
                                    n->in[SRC], n->in[IN_PTR], n->in[OUT_PTR], n->in[OUT_EDGE]);
     mba_grad_add(g, n->in[C], b->out[DC]);
-    mba_grad_add(g, n->in[A], b->out[DA]); // in the order of writing: two of them may be one tensor
+    mba_grad_add(g, n->in[A], b->out[DA]); // in the order in which they are written: two of them may be one tensor
     mba_grad_add(g, n->in[D], b->out[DD]);
     mba_grad_add(g, n->in[B], b->out[DB]);
     mba_grad_add(g, n->in[E], b->out[DE]);
 }
 
-/* Bytes as if every gathered row came from a cache after its first visit. */
+/* Counts bytes as if every gathered row were in a cache after its first use. */
 static mba_cost gated_gcn_cost(const mba_node *n)
 {
     mba_cost     c = mba_cost_io(n);
@@ -101,7 +101,7 @@ static double gated_gcn_bwd_terms(const mba_node *n, int out)
     return out == DC || out == DA ? 1 : (double)mba_rows(n->in[EHB]);
 }
 
-/* What an edge leaves for its source: s gn, and t where dc cannot hold it because it adds. */
+/* Scratch of the backward pass: what an edge leaves for its source, s gn, and t if dc adds and so cannot hold it. */
 static mba_status gated_gcn_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const size_t bytes = sizeof(float) * (size_t)mba_elems(n->in[EHB]);
@@ -113,7 +113,7 @@ static mba_status gated_gcn_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
 
 /* ---- plans for CUDA ---- */
 
-/* Columns that a thread moves at once: 16 bytes, or 8 of bf16, where every row of the node allows it; else one. */
+/* Columns per thread: 16 bytes, or 8 bytes of bf16, if every row of the node is aligned; else one. */
 static int values_at_once(const mba_node *n, int64_t cols, int64_t element_bytes)
 {
     int v = (int)(16 / element_bytes);
@@ -125,7 +125,8 @@ static int values_at_once(const mba_node *n, int64_t cols, int64_t element_bytes
     return v;
 }
 
-/* A thread group takes up to EACH edges of a node of mean degree, and up to LONG before all groups are called. */
+/* A thread group takes up to EACH edges of a node of mean degree. Nodes with more than LONG edges per group are
+ * processed by all groups of the block. */
 gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n)
 {
     enum { EACH = 8, LONG = 32, SPLIT_MAX = 16 };
@@ -149,11 +150,11 @@ static mba_launch *plan_node_loop(mba_plan *p, const mba_node *n, const char *ke
     const gated_gcn_node_loop w = gated_gcn_node_loop_of(n);
     mba_launch               *l = mba_plan_launch(p, kernel, MBA_VECTOR, w.blocks, GATED_GCN_THREADS);
     l->grid[1] = w.across;
-    l->regs = w.values == 8 ? regs_wide : w.values == 4 ? 80 : 56; // as ptxas says
+    l->regs = w.values == 8 ? regs_wide : w.values == 4 ? 80 : 56; // by ptxas
     return l;
 }
 
-/* What one block moves of `rows` rows; rows that edges gather are counted as often as they are asked for. */
+/* Plans what one block moves of `rows` rows; rows that edges gather are counted at each use. */
 static void plan_node_bytes(mba_launch *l, mba_work work, int arg, double rows, const mba_tensor *t)
 {
     mba_phase_move(l, work, arg,
@@ -161,7 +162,7 @@ static void plan_node_bytes(mba_launch *l, mba_work work, int arg, double rows, 
                        / (double)(l->grid[0] * l->grid[1]));
 }
 
-static void walk_out(mba_launch *l, const mba_node *n, int k)
+static void plan_node_out(mba_launch *l, const mba_node *n, int k)
 {
     if (n->out[k]) mba_phase_out(l, n, k, mba_tensor_bytes(n->out[k]) / (double)(l->grid[0] * l->grid[1]));
 }
@@ -191,7 +192,7 @@ static mba_status gated_gcn_cuda_plan(mba_plan *p, const mba_node *n, const mba_
     return MBA_OK;
 }
 
-/* Edges leave s gn for their sources (and t, where dc adds), in the type of the activations. */
+/* Edges leave s gn for their sources (and t, if dc adds), in the type of the activations. */
 static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -209,20 +210,20 @@ static mba_status gated_gcn_bwd_cuda_plan(mba_plan *p, const mba_node *n, const 
     plan_node_ops(l, n);
     plan_node_bytes(l, MBA_STORE, MBA_ARG_SCRATCH(sgn), edges, eh);
     plan_node_bytes(l, MBA_STORE, t, edges, eh);
-    if (mba_adds(n, DC)) walk_out(l, n, DC);
-    walk_out(l, n, DA);
-    walk_out(l, n, DD);
+    if (mba_adds(n, DC)) plan_node_out(l, n, DC);
+    plan_node_out(l, n, DA);
+    plan_node_out(l, n, DD);
     l = plan_node_loop(p, n, "gated_gcn_sources", 80);
     plan_node_bytes(l, MBA_LOAD, MBA_ARG_SCRATCH(sgn), edges, eh);
     plan_node_bytes(l, MBA_LOAD, t, edges, eh);
-    walk_out(l, n, DB);
-    walk_out(l, n, DE);
+    plan_node_out(l, n, DB);
+    plan_node_out(l, n, DE);
     return MBA_OK;
 }
 
 /* ---- cases: a random graph ---- */
 
-/* Targets in order: even shares, or three quarters of all edges go into node 1. */
+/* Edges are ordered by target: equal shares, or (hub) three quarters of all edges end in node 1. */
 static int64_t target_of(int64_t k, int64_t edges, int64_t N, bool hub)
 {
     const int64_t most = hub ? edges * 3 / 4 : 0;
@@ -230,7 +231,8 @@ static int64_t target_of(int64_t k, int64_t edges, int64_t N, bool hub)
     return hub ? 1 + (k - most) * (N - 1) / (edges - most) : k * N / edges;
 }
 
-/* Edge k comes from a random node, a random one of `near` neighbours, or most of them from the last node. */
+/* Edge k starts at a random node, or at a random one of `near` neighbours; with `hub` most edges start at the last
+ * node. */
 static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edges, int64_t near, bool hub)
 {
     const int64_t N = mba_rows(a->a), all = mba_elems(a->src);
@@ -253,7 +255,7 @@ static void example_graph(mba_graph *g, const mba_gated_gcn_args *a, int64_t edg
     mba_example(g, a->out_ptr, out);
 }
 
-/* dims: N, E, H, real edges (-1: none), near, whether c is used again (then its gradient adds), hubs. */
+/* dims: N, E, H, valid edges (-1: none), near, whether c is used again (then its gradient adds), hubs. */
 static void gated_gcn_build(mba_graph *g, const mba_case *k)
 {
     const int64_t N = k->dim[0], edges = k->dim[1], H = k->dim[2];
@@ -272,7 +274,7 @@ static void gated_gcn_build(mba_graph *g, const mba_case *k)
                                    .out_edge = mba_index(g, "out_edge", MBA_TYPE(MBA_I32, edges), edges) };
     example_graph(g, &a, real, k->dim[4], k->dim[6]);
     const mba_gated_gcn_out o = mba_gated_gcn_of(g, &a);
-    if (k->dim[5]) { // a second layer on the edges of the first, and c once more
+    if (k->dim[5]) { // a second layer uses the edges of the first, and c again
         mba_gated_gcn_args b = a;
         b.a = o.x;
         b.c = mba_add(g, o.eh, c);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn_cpu.c -- blocks of nodes in parallel. A node owns its row and the rows of the edges into it, so forward
- * and the first half of backward have no two writers; the second half follows the edges out of a node and gathers what
- * the first left for them. Sums run over the edges of one node in order: no atomics, the same bits at any number of
- * threads. eh may lie in the memory of c, and dc in that of deh: every vector is read before its place is written. */
+/* gated_gcn_cpu.c -- gated_gcn on the CPU: blocks of nodes in parallel. A node owns its row and the rows of the edges
+ * into it, so the forward pass and the first half of the backward pass never write a row twice. The second half loops
+ * over the edges out of a node and gathers what the first half left for them. Sums run over the edges of one node in
+ * order, so there are no atomics, and the number of threads does not change bits. eh may share the memory of c, and dc
+ * that of deh: every vector is read before it is overwritten. */
 #include "device/cpu/simd.h"
 #include "ops/gated_gcn/gated_gcn_slots.h"
 
-enum { BLOCK = 32, UNROLL = 4 }; /* nodes of an item; sigmoids at once: they fill each other's gaps */
+enum { BLOCK = 32, UNROLL = 4 }; /* nodes per work item; independent sigmoids per iteration, to hide latency */
 
-/* F(vectors, i, n) over a row of H: four vectors at a time, then one, then a part of one. */
+/* Calls F(vectors, i, n) over a row of H: four vectors at a time, then one, then a partial one. */
 #define OVER_ROW(H, F) \
     do { \
         int64_t i_ = 0; \
@@ -39,7 +40,7 @@ MBA_SIMD void gate(edge x, int vectors, int64_t i, int64_t n)
     }
 }
 
-/* The sums were gathered in place: num in agg, den in rden. */
+/* The sums are accumulated in place: num in agg, den in rden. */
 MBA_SIMD void divide(float *xt, float *agg, float *rden, const float *a, int64_t i, int64_t n)
 {
     const vf r = vf_rcp(vf_load_n(rden + i, n) + (float)GATED_GCN_TINY), v = vf_load_n(agg + i, n) * r;
@@ -97,14 +98,14 @@ mba_status MBA_CPU_FN(gated_gcn_fwd)(const mba_call *c)
 /* ---- backward ---- */
 
 typedef struct backward {
-    mba__rows      dxt, deh, b, eh, agg, rden; /* deh: at NULL where no gradient comes through the edges */
+    mba__rows      dxt, deh, b, eh, agg, rden; /* deh: at NULL if the edges have no gradient */
     mba__rows      da, db, dd, de, dc;
-    mba__rows      t, m; /* per edge, for its source: parts of de and db; t may be dc */
+    mba__rows      t, m; /* per edge, for its source: contributions to de and db; t may be dc */
     const int32_t *src, *in_ptr, *out_ptr, *out_edge;
     bool           da_adds, db_adds, dd_adds, de_adds, dc_adds;
 } backward;
 
-/* What one edge gets: gn = dxt rden of its target, s its gate. */
+/* One edge of the backward pass: gn = dxt rden of its target, s is its gate. */
 typedef struct edge_grad {
     const float *dxt, *rden, *agg, *b, *eh, *deh;
     float       *t, *m, *dd, *dc;

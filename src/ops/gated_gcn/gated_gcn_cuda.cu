@@ -4,12 +4,12 @@
  *   eh[k] = d[i] + e[j] + c[k],  s = sigmoid(eh),  x_i = a_i + sum s b_j / (sum s + tiny)      over edges k = (j -> i)
  *   a, b, d, e, x (N, H), c, eh (E, H) fp32 or bf16     agg, rden (N, H) fp32     src, in_ptr, out_ptr, out_edge i32
  *
- * kernel     gated_gcn_nodes      a thread group (V columns a thread) takes the edges into a node; nodes of
- *                                 many edges have several groups, hubs all of the block
+ * kernel     gated_gcn_nodes      a thread group (V columns per thread) takes the edges into a node; nodes with many
+ *                                 edges have several groups, hubs the whole block
  * kernel     gated_gcn_targets    the same: t and s gn of every edge, da, dd
- * kernel     gated_gcn_sources    the same over the edges out of a node, whose share the first left behind: de, db
+ * kernel     gated_gcn_sources    the same over the edges out of a node, with what gated_gcn_targets left: de, db
  * takes      everything; V is 16 bytes, else 8 bytes of bf16, else one value
- * launch     as gated_gcn_node_loop_of says, block 256; sums of groups meet in shared memory (at most 16 KB, static)
+ * launch     by gated_gcn_node_loop_of, block 256; sums of groups are added in shared memory (at most 16 KB, static)
  * resources  sm_90a, CUDA 13.0: gated_gcn_nodes 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
  *            gated_gcn_targets 55 to 101 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  *            gated_gcn_sources 56 to 80 registers, 2048 to 16384 B of shared memory, no spill  [docs]
@@ -26,14 +26,14 @@
  *              graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: edges of a group, groups of a node
  *
- * eh may lie in the memory of c and dc in that of deh: a value is read by the thread that overwrites it, before that.
- * Of one tensor that stands for two inputs the gradients are written by one thread, one after the other. */
+ * eh may share the memory of c, and dc that of deh: the thread that overwrites a value reads it before. If one tensor
+ * is two inputs, one thread writes both gradients, one after the other. */
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/gated_gcn/gated_gcn_slots.h"
 }
 
-/* Rows at one distance: `shape` asks for that, and the address of a row costs one multiplication. */
+/* Rows with one pitch, which `shape` requires: the address of a row needs one multiplication. */
 template <typename T> struct rows {
     T                            *at;
     int64_t                       pitch;
@@ -46,7 +46,7 @@ template <typename T> static rows<T> rows_of(const mba_tensor *t, void *at)
     return r;
 }
 
-/* What all kernels know. Nodes beyond the step's count are cleared. */
+/* Arguments of all kernels. Nodes beyond the step's count are cleared. */
 struct node_loop {
     gated_gcn_node_loop w;
     const int32_t      *ptr;
@@ -55,7 +55,7 @@ struct node_loop {
     mba_count           kind;
 };
 
-/* A thread's place: columns `column` .. + V - 1 of what its group looks at. */
+/* Position of a thread: its group, and columns `column` .. + V - 1 of the group's node. */
 struct place {
     int  group, column;
     bool active;
@@ -75,7 +75,7 @@ static __device__ __forceinline__ int64_t real_nodes(const node_loop &k)
     return mba_step_rows(k.step, k.kind, k.nodes);
 }
 
-/* V values as they came from memory: half the registers of fp32 while a thread waits for the others. */
+/* V values in their packed type, which takes half the registers of fp32 while a thread waits for the others. */
 template <typename T, int V> struct packed_values {
     typename word<V * sizeof(T)>::type w;
     __device__ __forceinline__ void  load_from(const T *from) { w = *(const typename word<V * sizeof(T)>::type *)from; }
@@ -90,7 +90,7 @@ template <typename T, int V> struct packed_values {
     }
 };
 
-/* V values that may be fp32 and more than 16 bytes. */
+/* Loads V values that may be fp32 and more than 16 bytes. */
 template <int V, typename T> static __device__ __forceinline__ void load_wide(float (&to)[V], const T *from)
 {
     constexpr int N = V * sizeof(T) > 16 ? 16 / sizeof(T) : V;
@@ -135,7 +135,7 @@ template <int V, typename T> static __device__ __forceinline__ void store_zeros(
     store_wide(to, zero);
 }
 
-/* Rows of edges behind the last real one, dealt to the thread groups of the grid. */
+/* Clears rows of edges beyond the last valid one, divided among the thread groups of the grid. */
 template <int V, typename T>
 static __device__ __forceinline__ void clear_edges(const rows<T> &x, const node_loop &k, int64_t edges)
 {
@@ -145,12 +145,13 @@ static __device__ __forceinline__ void clear_edges(const rows<T> &x, const node_
     for (int64_t r = k.ptr[real_nodes(k)] + first; r < edges; r += step) store_zeros<V>(x(r, p.column));
 }
 
-/* The sums of `count` groups, of which the first gets the total, in order. Every thread of the block comes here. */
+/* Adds the sums of `count` groups in order; the first group gets the total. Every thread of the block must call
+ * this. */
 template <int K, int V>
 static __device__ __forceinline__ void gather(float (&sum)[K][V], int lanes, int count, bool first)
 {
     __shared__ float shelf[K * V][GATED_GCN_THREADS];
-    __syncthreads(); // whoever read the last time is done
+    __syncthreads(); // all reads of the previous call are done
 #pragma unroll
     for (int v = 0; v < K * V; v++) shelf[v][threadIdx.x] = sum[v / V][v % V];
     __syncthreads();
@@ -166,13 +167,13 @@ template <int K, int V> static __device__ __forceinline__ void start(float (&sum
     for (int v = 0; v < K * V; v++) sum[v / V][v % V] = 0;
 }
 
-/* The part of a node's edges that one group takes: every stride-th. */
+/* The edges of a node that one group takes: every stride-th. */
 struct edge_list {
     uint32_t from, to, stride;
 };
 
-/* f.edges(sum, node, column, list) adds edges to the K sums of a node; f.finish(node, column, sum) uses the totals;
- * f.clear(node, column) is for nodes that are not real. */
+/* Calls f.edges(sum, node, column, list) to add edges to the K sums of a node, f.finish(node, column, sum) with the
+ * totals, and f.clear(node, column) for nodes beyond the count. */
 template <int K, int V, typename F> static __device__ __forceinline__ void for_each_node(const F &f, const node_loop &k)
 {
     const place    p = place_of<V>(k);
@@ -184,7 +185,7 @@ template <int K, int V, typename F> static __device__ __forceinline__ void for_e
     float          sum[K][V];
 
     if (mine && own >= real && turn == 0) f.clear(own, p.column);
-    /* round first - 1: every node by its own groups, but for hubs; then the hubs, each by all groups */
+    /* Iteration first - 1: every node that is no hub, by its own groups. Then the hubs, each by all groups. */
     for (int i = first - 1; i < last; i++) {
         const bool     together = i >= first, takes_part = together ? p.active : mine && own < real;
         const int      node = together ? i : own;
@@ -200,7 +201,7 @@ template <int K, int V, typename F> static __device__ __forceinline__ void for_e
     }
 }
 
-/* Edges whose rows a thread asks for before it uses the first. */
+/* Edges whose rows a thread loads before it uses the first. */
 template <typename T, int V> struct at_once {
     enum { N = V * sizeof(T) == 16 ? 2 : 4 };
 };
@@ -254,7 +255,8 @@ template <typename T, int V> struct forward {
         load(x, a(node, column));
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            sum[DEN][v] = __fdividef(1.0f, sum[DEN][v] + (float)GATED_GCN_TINY); // 2 ulp; never near 2^126
+            sum[DEN][v] =
+                __fdividef(1.0f, sum[DEN][v] + (float)GATED_GCN_TINY); // 2 ulp; the denominator never approaches 2^126
             sum[NUM][v] *= sum[DEN][v];
             x[v] += sum[NUM][v];
         }
@@ -298,12 +300,12 @@ template <typename T, int V> static mba_status run_forward(const mba_call *c)
     return MBA_OK;
 }
 
-/* ---- backward: what edges get from their targets ---- */
+/* ---- backward, first half: gradients of edges, from their targets ---- */
 
 template <typename T, int V> struct targets {
-    rows<const T>     dxt, deh, b, eh; /* deh: at NULL where no gradient comes through the edges */
+    rows<const T>     dxt, deh, b, eh; /* deh: at NULL if the edges have no gradient */
     rows<const float> agg, rden;
-    rows<T>           da, dd, dc, t, m; /* m: s gn; t: where dc adds and cannot hold it, else at NULL */
+    rows<T>           da, dd, dc, t, m; /* m: s gn; t: only if dc adds and cannot hold it, else at NULL */
     const int32_t    *src;
     bool              da_adds, dd_adds;
 
@@ -369,7 +371,7 @@ __global__ void __launch_bounds__(GATED_GCN_THREADS, V == 8 ? 2 : 3)
     for_each_node<1, V>(f, k);
 }
 
-/* ---- backward: what sources get from their edges ---- */
+/* ---- backward, second half: gradients of sources, from their edges ---- */
 
 template <typename T, int V> struct sources {
     rows<const T>  m, t;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn_ref.c -- fp64, only the maths. */
+/* gated_gcn_ref.c -- the reference of gated_gcn: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/gated_gcn/gated_gcn_slots.h"

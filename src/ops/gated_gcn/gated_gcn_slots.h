@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn_slots.h -- what the files of this folder share. */
+/* gated_gcn_slots.h -- what the files of gated_gcn share: slots by name and the declarations of variants. */
 #ifndef MBA_GATED_GCN_SLOTS_H
 #define MBA_GATED_GCN_SLOTS_H
 
@@ -12,12 +12,12 @@ enum { DA, DB, DD, DE, DC };
 
 #define GATED_GCN_TINY 1e-6
 
-/* CUDA: how a block of threads takes nodes. `lanes` threads with `values` columns each are a thread group; `split`
- * groups share the edges of a node. A node with more than `hub` edges is taken by all of them. All of it follows from
- * the shapes, so the order of sums does. */
+/* CUDA: how a block takes nodes. `lanes` threads with `values` columns each are a thread group; `split` groups share
+ * the edges of a node. All groups share a node with more than `hub` edges. All of this depends only on shapes, and so
+ * does the order of sums. */
 enum { GATED_GCN_THREADS = 256 };
 typedef struct gated_gcn_node_loop {
-    int     values, lanes, groups, split, nodes, hub; /* nodes: of a block */
+    int     values, lanes, groups, split, nodes, hub; /* nodes: per block */
     int64_t blocks, across;                           /* the grid: over nodes, over columns */
 } gated_gcn_node_loop;
 gated_gcn_node_loop gated_gcn_node_loop_of(const mba_node *n);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_gcn_test.c -- the reference vectors of a whole GatedGCN layer, counts, edges that nobody needs, bits. */
+/* gated_gcn_test.c -- reference vectors of a whole GatedGCN layer, counts, edges without a gradient, same bits. */
 #include "tests/rig.h"
 
 #include "ops/gated_gcn/gated_gcn.h"
 
-/* ---- a whole layer: linears and batch norms around the operator, in plain double ---- */
+/* ---- a whole layer: linear layers and batch norms around the operator, in plain double ---- */
 
 enum { N = 5, H = 3, EDGES = 8 };
 static const int source[EDGES] = { 0, 1, 1, 2, 3, 2, 3, 0 }, target[EDGES] = { 1, 0, 2, 1, 2, 3, 4, 3 };
@@ -24,7 +24,7 @@ static void fill(double *x, int n, uint32_t *counter)
 
 typedef struct layer {
     double h[N * H], e[EDGES * H], W[5][H * H], b[5][H], Gh[N * H], Ge[EDGES * H]; /* A, B, C, D, E */
-    /* edge_of: by target -> as given */
+    /* edge_of: from the order by target to the given order */
     int in_ptr[N + 1], src[EDGES], out_ptr[N + 1], out_edge[EDGES], edge_of[EDGES];
 } layer;
 
@@ -76,7 +76,7 @@ static void normalise(double *xhat, double *rstd, const double *x, int rows)
     }
 }
 
-/* The gradient of relu(norm(x)) by x. */
+/* The gradient of relu(norm(x)) with respect to x. */
 static void normalise_back(double *dx, const double *dy, const double *xhat, const double *rstd, int rows)
 {
     for (int c = 0; c < H; c++) {
@@ -147,13 +147,14 @@ static double get(rig *r, const mba_tensor *t, int i, bool fast)
     return fast ? (double)rig_have(r, t, i) : rig_want(r, t, i);
 }
 
-/* The vectors were made apart from this code and have nine digits: 1e-8 for the reference, which is in double. */
+/* The vectors come from independent code and have nine digits: a tolerance of 1e-8 for the reference, which is in
+ * double. */
 static void check_layer(bool fast)
 {
     layer            l = make_layer();
     layer_rig        x = make_rig(&l);
     double           y[EDGES * H], ein[EDGES * H];
-    static const int column[5] = { 0, 1, -1, 2, 3 }; // of A, B, C, D, E in n4
+    static const int column[5] = { 0, 1, -1, 2, 3 }; // index of A, B, C, D, E in n4
     const double     tol = fast ? 2e-5 : 1e-8;
     for (int k = 0; k < EDGES * H; k++) ein[k] = l.e[l.edge_of[k / H] * H + k % H];
     for (int w = 0; w < 5; w++) {
@@ -216,7 +217,7 @@ static void gated_gcn_layer_has_its_reference_vectors(void **state)
     check_layer(true);
 }
 
-/* ---- counts, missing gradients, bits ---- */
+/* ---- counts, missing gradients, same bits ---- */
 
 enum { CAP = 100, REAL = 83, ECAP = 400, EREAL = 350, W = 37 };
 
@@ -226,7 +227,7 @@ typedef struct ragged {
     mba_gated_gcn_out o;
 } ragged;
 
-/* A random graph in the leading rows. `through`: 1 gradients through x, 2 through eh, 3 both. */
+/* A random graph in the first rows. `through`: 1 gradients through x, 2 through eh, 3 both. */
 static ragged make_ragged(int through)
 {
     ragged     x;

@@ -39,7 +39,8 @@ mba_tensor *mba_gated_rmsnorm(mba_graph *g, mba_tensor *y, mba_tensor *z, mba_te
     return MBA_APPEND(g, gated_rmsnorm, &a, y, z, w)->out[V];
 }
 
-/* Where memory is short v is made again for those who read it; where it is not, that is a row too much to write. */
+/* If memory is short, the backward node recomputes v for the operators that read it; otherwise this would be one more
+ * row to write. */
 static void gated_rmsnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     const gated_rmsnorm_bwd_attr a = {
@@ -72,7 +73,7 @@ static double gated_rmsnorm_bwd_terms(const mba_node *n, int out)
     return out == DW ? (double)mba_rows(n->in[Y]) : gated_rmsnorm_terms(n, out);
 }
 
-/* Per part of rows: its share of dw, and what becomes of the gate in the group at hand. */
+/* Scratch of the CPU per part of rows: its partial sum of dw, and silu and slope of the gate for the current group. */
 static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t parts = mba__parts(mba_rows(n->in[Y])), C = mba_cols(n->in[Y]);
@@ -83,8 +84,8 @@ static mba_status gated_rmsnorm_bwd_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* CUDA: thread groups where every group is whole vectors, else a block per group of a row. Registers by vectors of a
- * thread, as the compiler says for sm_90. */
+/* CUDA: thread groups if every group of channels consists of whole vectors, else one block per group of a row.
+ * Registers by vectors per thread, from ptxas for sm_90. */
 static const int fwd_regs[] = { 0, 38, 59, 80, 93 }, bwd_regs[] = { 0, 64, 116, 113, 121 };
 
 static mba_status gated_rmsnorm_loop_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
@@ -134,7 +135,7 @@ static mba_status gated_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, c
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     const mba_tensor *const rows[] = {
         n->in[Y], n->in[Z], n->in[DV], n->out[DY], n->out[DZ], n->out[V_AGAIN]
-    }; // not rstd: one number a group
+    }; // not rstd: one number per group
     MBA_REFUSE_IF(b.rows * G >= 1 << 30, "%lld rows of %lld groups", (long long)b.rows, (long long)G);
     for (int k = 0; k < 6; k++)
         MBA_REFUSE_IF(!b.thread_group.vectors || (rows[k] && !mba__uniform_pitch(rows[k], b.thread_group.width)),
@@ -142,8 +143,8 @@ static mba_status gated_rmsnorm_bwd_group_plan(mba_plan *p, const mba_node *n, c
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix and used once more (3: without gaps), 2 y is
- * its own gate, 4 a product uses v, and its weight's gradient waits for v to be made again.
+/* dims: R, C, groups, how: 0 alone, 1 y and z are columns of one matrix that is also used elsewhere (3: without gaps),
+ * 2 y is its own gate, 4 a product uses v, and the gradient of its weight needs the recomputed v.
  * The gate makes some groups nearly zero; an eps of 0.1 keeps their curvature within reach of finite differences. */
 static void gated_rmsnorm_build(mba_graph *g, const mba_case *c)
 {
@@ -171,7 +172,7 @@ const mba_op mba_op_gated_rmsnorm = {
     .doc = "v = w q rstd(q), q = y silu(z), in groups of channels",
     .kind = MBA_NORM,
     .in = { [Y] = MBA_SLOT("y"), [Z] = MBA_SLOT("z"), [W] = MBA_SLOT("w") },
-    .out = { [V] = MBA_SLOT("v", .reuse = MBA_FROM(Y)), // not cheap: its gradient writes it again for less
+    .out = { [V] = MBA_SLOT("v", .reuse = MBA_FROM(Y)), // not cheap: the backward node recomputes it at a lower cost
              [RSTD] = MBA_SLOT("rstd", .saved = true) },
     .attr_bytes = sizeof(gated_rmsnorm_attr),
     .shape = gated_rmsnorm_shape,

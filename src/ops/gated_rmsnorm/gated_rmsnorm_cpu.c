@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_cpu.c -- rows in parallel, each read from memory once: the second pass over a group finds it in L1.
+/* gated_rmsnorm_cpu.c -- gated_rmsnorm on the CPU: rows in parallel, each read from memory once, because the second
+ * pass over a group finds it in L1.
  *
- * v may lie in the memory of y, dy in that of dv and dz in that of z: every vector is read before its place is
- * written. */
+ * v may share the memory of y, dy that of dv, and dz that of z: every vector is read before it is overwritten. */
 #include "device/cpu/simd.h"
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
 
-enum { UNROLL = 4 }; /* vectors at once: written as whole lines, none waits for another */
+enum { UNROLL = 4 }; /* independent vectors per iteration, written as whole cache lines */
 
 MBA_SIMD float sum4(const vf a[UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
-/* v = q = y silu(z); its squares are added to a. */
+/* v = q = y silu(z); adds the squares of q to a. */
 MBA_SIMD void gate(vf a[], float *v, const float *y, const float *z, int vectors, int64_t n)
 {
     vf q[UNROLL];
@@ -49,12 +49,12 @@ mba_status MBA_CPU_FN(gated_rmsnorm_fwd)(const mba_call *c)
 
 typedef struct grads {
     const float *y, *z, *w, *dv;
-    float       *silu, *slope;     /* of the gate: made by the first pass, used by the second */
-    float       *dy, *dz, *dw, *v; /* v: NULL where nobody wants it */
+    float       *silu, *slope;     /* of the gate: the first pass writes them, the second reads them */
+    float       *dy, *dz, *dw, *v; /* v: NULL if it is not needed */
     bool         dy_adds, dz_adds;
 } grads;
 
-/* Adds q w dv to a. */
+/* Computes silu and slope of the gate, and adds q w dv to a. */
 MBA_SIMD void open_gate(vf a[], grads g, int vectors, int64_t i, int64_t n)
 {
     vf silu[UNROLL], slope[UNROLL];
@@ -67,7 +67,7 @@ MBA_SIMD void open_gate(vf a[], grads g, int vectors, int64_t i, int64_t n)
     }
 }
 
-/* v = q rstd w, as the forward pass made it. */
+/* v = q rstd w, as in the forward pass. */
 MBA_SIMD void make_again(grads g, float rstd, int vectors, int64_t i, int64_t n)
 {
     for (int u = 0; u < vectors; u++) {
@@ -93,7 +93,7 @@ MBA_SIMD void close_gate(grads g, float rstd, float back, int vectors, int64_t i
     for (int u = 0; u < vectors; u++) vf_store_n(g.dw + i + u * L, dw[u], n);
     for (int u = 0; u < vectors && g.dy_adds; u++) dy[u] += vf_load_n(g.dy + i + u * L, n);
     for (int u = 0; u < vectors; u++) vf_store_n(g.dy + i + u * L, dy[u], n);
-    for (int u = 0; u < vectors && g.dz_adds; u++) dz[u] += vf_load_n(g.dz + i + u * L, n); // may be dy: read last
+    for (int u = 0; u < vectors && g.dz_adds; u++) dz[u] += vf_load_n(g.dz + i + u * L, n); // dz may be dy: read last
     for (int u = 0; u < vectors; u++) vf_store_n(g.dz + i + u * L, dz[u], n);
 }
 

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_cuda.cu -- the norm behind Mamba-2's SSD, gate first.
+/* gated_rmsnorm_cuda.cu -- the norm after the SSD of Mamba-2, gate first.
  *
  *   q = y silu(z)     v = w q rstd     rstd = 1 / sqrt(mean(q^2) + eps), per row and group of P channels
  *   dq = rstd (w dv - qhat c)     dy = dq silu(z)     dz = dq y silu'(z)     dw = sum over rows of dv qhat
  *   y, z, v, dv, dy, dz (R, G P) fp32 or bf16     w, dw (G P), rstd (R, G) fp32
  *
  * kernel     gated_rmsnorm_fwd_group     a thread group per group of a row, q stays in registers
- * kernel     gated_rmsnorm_bwd_group     blocks stay and keep to one group; rows with a stride, the next one on its way
- *            by asynchronous copies into the thread's own slots; dw in registers, sigmoid(z) too or in a slot
+ * kernel     gated_rmsnorm_bwd_group     persistent blocks that keep to one group of channels; rows with a stride,
+ *            while asynchronous copies bring the next ones into slots private to each thread; dw in registers,
+ *            sigmoid(z) in registers or in a slot
  * takes      groups of whole 16-byte vectors, up to 2048 of them, in rows at one pitch
- * launch     as planned in ops/norm_plan.h; backward: dynamic smem three rows of each thread group, and sigmoid(z) of
- *            one
+ * launch     by ops/norm_plan.h; backward: dynamic smem three rows of each thread group, and sigmoid(z) of one
  * resources  sm_90a, CUDA 13.0: gated_rmsnorm_fwd_group 32 to 103 registers, 64 B of shared memory, no spill  [docs]
  *            gated_rmsnorm_bwd_group 62 to 121 registers, 768 B of shared memory, no spill  [docs]
- * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 where v is made again: bound by DRAM
- * in flight  an SM, of the 22 KB that 4 TB/s for 0.7 us are: forward C=1536 59 registers, 10 blocks of 96 threads of 2
- *            x 2 vectors, 61 KB; backward 64 registers, 2 blocks of 2 thread groups of 192 threads of 3 vectors, two
- *            rows ahead, 74 KB
- * known      thread groups of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are templates: a row is 345
- *            instructions of a thread instead of 450 (no addresses of slots, no search for the barrier); same bits.
- *            Steps of mamba2-130m in one call: 1.78 and 1.69 ms, 86 and 90.5 % of the floor
- * issue      backward, any thread group: about 51 instructions a value by the assembly, 54 and twice the exponentials
- *            when sigmoid(z) was made twice (in steps of two calls, 1.3b 9.50 and 9.34 ms, 130m 1.81 and 1.76): R=16384
- *            C=1536, 40 us of the SMs' time beside 64 us of memory's
+ * moves      forward reads 2 and writes 1 row, backward reads 3 and writes 2, or 3 if v is recomputed: bound by DRAM
+ * in flight  per SM; 4 TB/s for 0.7 us needs 22 KB. Forward, C=1536: 59 registers, 10 blocks of 96 threads of 2 x 2
+ *            vectors, 61 KB; backward: 64 registers, 2 blocks of 2 thread groups of 192 threads of 3 vectors, two rows
+ *            ahead, 74 KB
+ * known      thread groups of 192, 256 and 512 threads in bf16 (1536, 2048, 4096 wide) are compile-time constants: a
+ *            row takes a thread 345 instructions instead of 450 (no slot addresses, no selection of the barrier), with
+ *            the same bits: 90.5 instead of 86 % of the floor in a step of mamba2-130m
+ * issue      backward, any thread group: about 51 instructions per value in SASS; 54 and twice the exponentials if
+ *            sigmoid(z) were computed twice: R=16384 C=1536, 40 us of issue time beside 64 us of memory time
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
  * measured   H200: gated_rmsnorm_fwd_group 59.3 us, 86 % of floor (memory), DRAM 80 % busy;  [docs]
  *              mamba2-headline, 4 x 4096  [docs]
@@ -41,7 +40,7 @@ template <typename T> struct gated_rows {
     const float          *w;
     float                *rstd; // (R, G)
     int64_t               rows;
-    int                   groups, cols, threads; // cols: P
+    int                   groups, cols, threads; // cols is P
     float                 eps;
 };
 
@@ -58,7 +57,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_rmsnorm_fwd_g
     float        q[NV][V], w[NV][V], ss = 0;
     group_zero_unused(t, warps);
 
-    // 1. ask for all of the row, then open the gate and sum the squares
+    // 1. load the whole row, then apply the gate and sum the squares
     const T *const y = strip<const T>(a.y, from + own).row(row), *const z = strip<const T>(a.z, from + own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, 1) gated_rmsnorm_fwd_g
         }
     }
 
-    // 2. every thread learns the sum of its row
+    // 2. every thread gets the sum of its row
     const float k = rsqrtf(__fdividef(group_sum<true>(ss, t, warps), (float)a.cols) + a.eps);
     if (t.lane == 0 && end) a.rstd[unit] = k;
 
@@ -114,23 +113,24 @@ template <typename T> __global__ void __launch_bounds__(MBA__LOOP_THREADS) gated
 
 template <typename T> struct gated_grads {
     strided_view<const T> y, z, dv;  // (R, G P)
-    strided_view<T>       dy, dz, v; // v: absent where nobody wants it
+    strided_view<T>       dy, dz, v; // v: absent if it is not needed
     const float          *w, *rstd;
-    float                *part; // (parts, G P)
+    float                *part; // (blocks, G P): partial sums of dw
     int64_t               rows;
     int                   groups, cols, threads;
     bool                  dy_adds, dz_adds;
 };
 
-/* One vector a thread leaves room for two blocks of the largest thread groups on an SM. GROUP: the row is one group of
- * channels, which a thread group of so many threads covers wholly, and all places are known to the compiler; else 0. */
+/* One vector per thread leaves room for two blocks of the largest thread groups on an SM. GROUP: the number of threads
+ * of a thread group that covers the whole row, with one group of channels, so that all offsets are compile-time
+ * constants; 0: any. */
 template <typename T, int V, int NV, int GROUP>
 __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated_rmsnorm_bwd_group(gated_grads<T> a)
 {
     constexpr int GROUPS = GROUP ? MBA__GROUP_THREADS_MAX / GROUP : 0;
     enum { OPERANDS = 3, OF_Y = 0, OF_Z = 1, OF_DV = 2, STAGES = GATED_RMSNORM_STAGES };
-    constexpr bool          KEEP = V * NV <= 8, AGAIN = NV > 2; // the weights stay in registers; the gate is made again
-    constexpr bool          ASIDE = NV == 1; // the gate waits in shared memory: no registers are left
+    constexpr bool          KEEP = V * NV <= 8, AGAIN = NV > 2; // weights stay in registers; the gate is recomputed
+    constexpr bool          ASIDE = NV == 1; // the gate stays in shared memory: no registers are left
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[STAGES][MBA__GROUPS_MAX * GROUP_WARPS];
     const thread_group             t = group_of_thread(GROUP ? GROUP : a.threads);
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
         next = row + step < rows ? rstd[(row + step) * groups] : 0;
         copy_async_wait<STAGES - 1>();
 
-        // 1. open the gate: the sum over q w dv
+        // 1. compute the gate and the sum over q w dv
         float gate[NV][V], dot = 0; // sigmoid(z)
 #pragma unroll
         for (int i = 0; i < NV; i++) {
@@ -232,13 +232,13 @@ __global__ void __launch_bounds__(MBA__GROUP_THREADS_MAX, NV == 1 ? 2 : 1) gated
                 z[v] = dq * y[v] * fmaf(open, 1 - s, s);
                 y[v] = q;
             }
-            if (a.v.at) { // v once more, as the forward kernel makes it
+            if (a.v.at) { // recompute v as in the forward kernel
 #pragma unroll
                 for (int v = 0; v < V; v++) y[v] = y[v] * k * (KEEP ? kept[KEEP ? i : 0][v] : w[v]);
                 store(out_v.row(row) + i * apart, y);
             }
             put_grad(out_dy.row(row) + i * apart, dv, a.dy_adds);
-            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds); // may be dy itself: read after dy is written
+            put_grad(out_dz.row(row) + i * apart, z, a.dz_adds); // dz may be dy: read after dy is written
         }
     }
     store_block_partial(a.part + (int64_t)blockIdx.x * groups * cols + from, (float *)memory, dw, t, cols);

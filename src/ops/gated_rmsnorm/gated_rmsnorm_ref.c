@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_ref.c -- fp64, only the maths. */
+/* gated_rmsnorm_ref.c -- the reference of gated_rmsnorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/gated_rmsnorm/gated_rmsnorm_slots.h"
@@ -10,7 +10,7 @@ void gated_rmsnorm_ref(const mba_ref_call *c)
 {
     const gated_rmsnorm_attr *a = c->node->attr;
     const int64_t             R = mba_rows(c->node->in[Y]), C = mba_cols(c->node->in[Y]), P = C / a->groups;
-    for (int64_t k = 0; k < R * a->groups; k++) { // channels of one row and group lie side by side
+    for (int64_t k = 0; k < R * a->groups; k++) { // channels of one row and group are contiguous
         double ss = 0;
         for (int64_t i = k * P; i < (k + 1) * P; i++) {
             const double q = c->out[V][i] = c->in[Y][i] * c->in[Z][i] * sigmoid(c->in[Z][i]);

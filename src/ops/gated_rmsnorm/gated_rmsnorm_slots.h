@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_slots.h -- what the files of this folder share. */
+/* gated_rmsnorm_slots.h -- what the files of gated_rmsnorm share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_GATED_RMSNORM_SLOTS_H
 #define MBA_GATED_RMSNORM_SLOTS_H
 
 #include "ops/norm_plan.h"
 #include "ops/rows.h"
 
-enum { Y, Z, W, DV, RSTDB };  /* in; the last two are the backward node's */
+enum { Y, Z, W, DV, RSTDB };  /* in; the last two only backward */
 enum { V, RSTD };             /* forward: out */
-enum { DY, DZ, DW, V_AGAIN }; /* backward: out; again: v, for those who waited for it */
+enum { DY, DZ, DW, V_AGAIN }; /* backward: out; V_AGAIN: the recomputed v */
 
 typedef struct gated_rmsnorm_attr {
     int64_t groups;
     double  eps;
 } gated_rmsnorm_attr;
 
-/* How a group of a row is dealt to threads on CUDA: 16 bytes a vector. Two vectors of two operands on their way from
- * each thread of the forward are 60 KB an SM and more. The backward has three operands, rows ahead in shared memory
- * and two sums to keep per value: with one vector a thread there are as many threads on an SM as its latencies ask
- * for. */
+/* How threads share a group of a row on CUDA, in 16-byte vectors. Forward, each thread has two vectors of two operands
+ * in flight, which is 60 KB per SM and more. Backward has three operands, rows ahead in shared memory and two sums per
+ * value: with one vector per thread, an SM has enough threads to hide latency. */
 enum { GATED_RMSNORM_STAGES = 3 };
 static inline mba__thread_group gated_rmsnorm_threads(const mba_node *n, int most)
 {
@@ -34,7 +34,7 @@ void gated_rmsnorm_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(gated_rmsnorm_fwd);
 MBA_CPU_DECLARE(gated_rmsnorm_bwd);
 
-/* Of the backward node: whether v is made again. */
+/* Attributes of the backward node; again: it recomputes v. */
 typedef struct gated_rmsnorm_bwd_attr {
     gated_rmsnorm_attr forward;
     int64_t            again;

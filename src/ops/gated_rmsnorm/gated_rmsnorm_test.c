@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gated_rmsnorm_test.c -- golden values and many threads; the general proofs run over `cases`. */
+/* gated_rmsnorm_test.c -- golden values and thread counts; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/gated_rmsnorm/gated_rmsnorm.h"
 
-/* Two rows of six channels in two groups, worked out in double precision apart from this code. */
+/* Two rows of six channels in two groups; the values are computed in double precision, independently of this code. */
 static void gated_rmsnorm_has_its_golden_values(void **state)
 {
     (void)state;

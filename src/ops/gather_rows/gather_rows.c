@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows.c -- y[r, :] = x[index[r], :] for a permutation: the declaration. It is its own gradient. */
+/* gather_rows.c -- y[r, :] = x[index[r], :] for a permutation: the declaration. The operator is its own gradient, with
+ * the inverse. */
 #include "ops/gather_rows/gather_rows.h"
 
 #include "ops/add/add.h"
@@ -33,7 +34,7 @@ static void gather_rows_grad(mba_graph *g, const mba_node *n, mba_tensor *const 
     mba_grad_add(g, n->in[X], MBA_APPEND(g, gather_rows, NULL, d[Y], n->in[INVERSE], n->in[INDEX])->out[Y]);
 }
 
-static mba_cost gather_rows_cost(const mba_node *n) // the inverse is not read
+static mba_cost gather_rows_cost(const mba_node *n) // the kernel does not read the inverse
 {
     return (mba_cost){ .read_bytes = mba_tensor_bytes(n->in[X]) + mba_tensor_bytes(n->in[INDEX]),
                        .write_bytes = mba_tensor_bytes(n->out[Y]) };
@@ -49,7 +50,7 @@ static mba_status gather_rows_vec16_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* dims: R, C, views. The permutation is r -> 7 r + 3 mod R, for R without the factor 7. */
+/* dims: R, C, views. The permutation is r -> 7 r + 3 mod R; 7 must not divide R. */
 static void gather_rows_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows.h -- rows in another order: y[r, :] = x[index[r], :].
+/* gather_rows.h -- permutes rows: y[r, :] = x[index[r], :].
  *
  *     mba_tensor *sorted = mba_gather_rows(g, h, perm, inverse);
  *     h = mba_gather_rows(g, mixed, inverse, perm);                   // and back
  *
- * `index` is a permutation of the real rows and `inverse` its inverse, so the gradient is the same operator with the
- * roles exchanged and nothing is scattered. Rows beyond the count of x stay where they are, whatever index says. */
+ * `index` is a permutation of the valid rows and `inverse` its inverse, so the gradient is the same operator with the
+ * two exchanged, and nothing is scattered. Rows beyond the count of x stay in place, whatever index says. */
 #ifndef MBA_GATHER_ROWS_H
 #define MBA_GATHER_ROWS_H
 

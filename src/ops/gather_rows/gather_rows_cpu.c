@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows_cpu.c -- rows in parallel. */
+/* gather_rows_cpu.c -- gather_rows on the CPU: rows in parallel. */
 #include "ops/gather_rows/gather_rows_slots.h"
 
 mba_status MBA_CPU_FN(gather_rows_fwd)(const mba_call *c)

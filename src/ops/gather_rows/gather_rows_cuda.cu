@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows_cuda.cu -- rows in the order of a permutation.
+/* gather_rows_cuda.cu -- permutes rows.
  *
- *   y[r,c] (+)= x[index[r],c] for real rows, x[r,c] for the rest
+ *   y[r,c] (+)= x[index[r],c] for valid rows, x[r,c] for the others
  *   x, y (R, C) fp32 or bf16     index (R) i32
  *
  * kernel     gather_rows_vec16     a thread moves 16 bytes of a row, or one value

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows_ref.c -- fp64. */
+/* gather_rows_ref.c -- the reference of gather_rows: fp64, dense arrays, plain loops. */
 #include "ops/gather_rows/gather_rows_slots.h"
 
 void gather_rows_ref(const mba_ref_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows_slots.h -- what the files of this folder share. */
+/* gather_rows_slots.h -- what the files of gather_rows share: slots by name and the declarations of variants. */
 #ifndef MBA_GATHER_ROWS_SLOTS_H
 #define MBA_GATHER_ROWS_SLOTS_H
 

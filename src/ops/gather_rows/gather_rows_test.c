@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gather_rows_test.c -- there and back, counts, refusals; the general proofs run over `cases`. */
+/* gather_rows_test.c -- a permutation and its inverse, counts, refusals; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/gather_rows/gather_rows.h"
 
 enum { R = 70, REAL = 61, C = 19 };
 
-/* Real rows are permuted and come back; the rest stays, although the index vectors are full of nonsense there. */
+/* Valid rows are permuted and restored; the others stay in place, although the index vectors are invalid there. */
 static void gather_rows_goes_there_and_back_for_real_rows_only(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu.c -- y = x Phi(x), exactly or by the tanh formula: the declaration. */
+/* gelu.c -- y = x Phi(x), exact or by the tanh approximation: the declaration. */
 #include "ops/gelu/gelu.h"
 
 #include "ops/add/add.h"

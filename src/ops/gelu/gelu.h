@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu.h -- y = x P(a normal number < x), exactly or by the tanh formula.
+/* gelu.h -- y = x Phi(x), with the distribution function Phi of the normal distribution, exact or approximated by tanh.
  *
  *     mba_tensor *a = mba_gelu(g, mba_linear_bias(g, x, w, b), false);           // MLPs: exact
  *     mba_tensor *c = mba_gelu(g, mba_batchnorm(..), true);                       // MambaVision's conv blocks

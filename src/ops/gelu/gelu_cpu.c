@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_cpu.c -- spans in parallel, four vectors at a time: an exponential is a long chain, and its neighbours fill
- * the gaps. (1 + tanh(u)) / 2 is taken as the sigmoid of 2u, which keeps its digits where tanh is near -1. */
+/* gelu_cpu.c -- gelu on the CPU: spans in parallel, four vectors per iteration to hide the latency of the exponential.
+ * (1 + tanh(u)) / 2 is computed as the sigmoid of 2u, which keeps its digits where tanh is near -1. */
 #include "device/cpu/simd.h"
 #include "ops/gelu/gelu_slots.h"
 
@@ -21,7 +21,7 @@ MBA_SIMD vf slope(vf x, bool tanh_form)
         const vf cdf = vf_normal_cdf(x, &p);
         return cdf + x * p;
     }
-    x = vf_min(vf_set(20), vf_max(vf_set(-20), x)); // beyond, it is 0 or 1 and x^3 need not overflow
+    x = vf_min(vf_set(20), vf_max(vf_set(-20), x)); // beyond, the result is 0 or 1; without this x^3 could overflow
     const vf e = vf_exp(vf_min(vf_set(80), -inner(x))), s = 1.0f / (1.0f + e);
     const vf du = (float)(6 * GELU_ROOT * GELU_CUBE) * x * x + (float)(2 * GELU_ROOT);
     return s + s * s * e * (x * du); // 1 - s is s e

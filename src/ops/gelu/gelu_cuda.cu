@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand moves once. */
+/* gelu_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand is read or written once. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
 #include "ops/gelu/gelu_slots.h"
 }
 
-/* Phi(-a) for a >= 0: 2 to a polynomial, which falls without end beyond 8. Relative to Phi it is within 5e-7 for a < 2
- * and 4e-6 up to 6, most of it the rounding of the exponent; a Phi(-a) is within 4e-8. One special function and 12
- * multiplications, where erfcf takes 40 instructions: 32 M values of MambaVision-T's MLPs would compute for 50 us and
- * move for 32. */
+/* Phi(-a) for a >= 0: 2 to the power of a polynomial, which decreases without bound beyond 8. The error relative to Phi
+ * is within 5e-7 for a < 2 and 4e-6 up to 6, mostly from rounding the exponent; a Phi(-a) is within 4e-8. It takes one
+ * special function and 12 multiplications; erfcf takes 40 instructions, with which the 32 M values of MambaVision-T's
+ * MLPs would compute for 50 us and move for 32. */
 static __device__ __forceinline__ float left_of(float a)
 {
     const float c[13] = { -1.000000000e+00f, -1.151105046e+00f, -4.592164457e-01f, -5.244499072e-02f, 6.932015996e-03f,
@@ -20,11 +20,11 @@ static __device__ __forceinline__ float left_of(float a)
     return fast_exp2(q);
 }
 
-/* Phi(x) is 1 - Phi(-x): both forms go by |x|, and nothing cancels on the left. */
+/* Phi(x) = 1 - Phi(-x): both forms use |x|, so nothing cancels for negative x. */
 struct exact {
     __device__ float operator()(const float (&x)[1]) const
     {
-        const float a = fminf(fabsf(x[X]), 12.0f); // Phi(-12) is 2e-33; an infinity would meet a zero
+        const float a = fminf(fabsf(x[X]), 12.0f); // Phi(-12) is 2e-33; infinity times zero would be NaN
         return fmaf(-a, left_of(a), fmaxf(x[X], 0.0f));
     }
 };
@@ -38,7 +38,7 @@ struct exact_slope {
     }
 };
 
-/* (1 + tanh u) / 2 is the sigmoid of 2 u: s = 1 / (1 + e), and 1 - s = e s without cancelling. */
+/* (1 + tanh u) / 2 is the sigmoid of 2 u: s = 1 / (1 + e), and 1 - s = e s without cancellation. */
 static __device__ __forceinline__ float away_of(float x)
 {
     return fast_exp2(fminf(-2 * 1.44269504f * (float)GELU_ROOT * fmaf((float)GELU_CUBE * x * x, x, x), 120.0f));

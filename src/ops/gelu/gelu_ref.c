@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_ref.c -- fp64, only the maths. */
+/* gelu_ref.c -- the reference of gelu: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/gelu/gelu_slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_slots.h -- what the files of this folder share. */
+/* gelu_slots.h -- what the files of gelu share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_GELU_SLOTS_H
 #define MBA_GELU_SLOTS_H
 

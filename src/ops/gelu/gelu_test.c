@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu_test.c -- golden values of both forms, the tail, extremes, bits; the general proofs run over `cases`. */
+/* gelu_test.c -- golden values of both forms, the tail, extremes, same bits; tests/operators_test.c checks the
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/gelu/gelu.h"
@@ -28,7 +29,7 @@ static unit make(bool tanh_form)
     return u;
 }
 
-/* From PyTorch: tools/golden/norms.py. */
+/* Values of PyTorch: tools/golden/norms.py. */
 static void gelu_of_golden_values(void **state)
 {
     (void)state;

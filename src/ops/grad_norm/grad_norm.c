@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm.c -- norm = sqrt(sum g^2) over the flat gradients of all groups: the declaration. */
+/* grad_norm.c -- norm = sqrt(sum g^2) over the flat gradients of all groups, and whether to skip the update: the
+ * declaration. */
 #include "ops/grad_norm/grad_norm.h"
 
 #include "ops/grad_norm/grad_norm_slots.h"
@@ -45,7 +46,7 @@ static mba_status grad_norm_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-/* CUDA: a launch per group, a block per partial sum; then one block over all of them. */
+/* CUDA: one launch per group, with one block per partial sum; then one block adds all of them. */
 static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     int64_t parts = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm_cpu.c -- fixed blocks in parallel, each summed in double; then the blocks in order. */
+/* grad_norm_cpu.c -- grad_norm on the CPU: fixed blocks in parallel, each summed in double, then the blocks in
+ * order. */
 #include <math.h>
 
 #include "ops/grad_norm/grad_norm_slots.h"
 
-enum { LANES = 16 }; // independent sums: the compiler keeps them in vectors
+enum { LANES = 16 }; // independent sums, which the compiler vectorises
 
 static double squares(const float *g, int64_t n)
 {

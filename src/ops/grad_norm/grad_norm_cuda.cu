@@ -2,7 +2,7 @@
 /* grad_norm_cuda.cu -- norm = sqrt(sum g^2) over the flat gradients of all groups.
  *
  *   part[b] = sum over the b-th 16384 values of g^2,   norm = sqrt(sum_b part[b])
- *   g (n) fp32     part fp64 in scratch     norm (2) fp32: with whether to skip
+ *   g (n) fp32     part fp64 in scratch     norm (2) fp32: the norm, and whether to skip
  *
  * kernel     grad_norm_squares     one block per 16384 values, squared and added in double
  * takes      any number of values
@@ -11,13 +11,13 @@
  * moves      reads 4n bytes; n conversions and n FMA in double: bound by DRAM
  * floor      n = 129e6: 516 MB, 120 us at 4.3 TB/s
  * measured   H200: 363 us, 113 % of floor (memory), DRAM 94 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: a thread's values ascend in two sums, threads are added as a tree
+ * order      fixed: a thread adds its values in ascending order in two sums, then a tree adds the threads
  *
- * kernel     grad_norm_total     one block adds the parts
+ * kernel     grad_norm_total     one block adds the partial sums
  * launch     grid 1, block 1024
- * moves      reads 8 bytes per part: bound by latency
+ * moves      reads 8 bytes per partial sum: bound by latency
  * measured   H200: 6.82 us, 1 % of floor (memory), ALU 9 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: parts 1024 apart ascend in a thread, threads are added as a tree */
+ * order      fixed: a thread adds partial sums 1024 apart in ascending order, then a tree adds the threads */
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/grad_norm/grad_norm_slots.h"
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(BLOCK) grad_norm_squares(double *part, const f
     const int64_t from = (int64_t)blockIdx.x * GRAD_NORM_BLOCK;
     const int     count = n - from < GRAD_NORM_BLOCK ? (int)(n - from) : GRAD_NORM_BLOCK;
     double        s[2] = { 0, 0 };
-    g += from; // storages begin at multiples of 256 bytes, blocks of 64 KB
+    g += from; // 16-byte aligned: storages begin at multiples of 256 bytes, blocks of 64 KB
     for (int i = (int)threadIdx.x * 4; i + 4 <= count; i += AHEAD * BLOCK * 4) {
         float v[AHEAD][4];
 #pragma unroll

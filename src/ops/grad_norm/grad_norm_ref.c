@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm_ref.c -- fp64, only the maths. */
+/* grad_norm_ref.c -- the reference of grad_norm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/grad_norm/grad_norm_slots.h"

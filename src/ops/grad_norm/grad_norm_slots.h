@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm_slots.h -- what the files of this folder share. The inputs are the flat gradients, one per group, and the
+/* grad_norm_slots.h -- what the files of grad_norm share. The inputs are the flat gradients, one per group, and the
  * loss. */
 #ifndef MBA_GRAD_NORM_SLOTS_H
 #define MBA_GRAD_NORM_SLOTS_H
@@ -8,9 +8,9 @@
 
 enum { LOSS = MBA_GROUPS };
 enum { NORM };
-enum { GRAD_NORM_BLOCK = 16384 }; /* values per partial sum, 64 KB: fixed, so the sums are */
+enum { GRAD_NORM_BLOCK = 16384 }; /* values per partial sum, 64 KB: constant, so that the order of sums is */
 
-/* Whether the update is left out: a norm or a loss that is not finite, or above the limit of the step. */
+/* True if the update must be skipped: norm or loss is not finite, or above the limit of the step. */
 static inline MBA_HD bool grad_norm_skips(const mba_step *s, float norm, float loss)
 {
     const bool finite = norm - norm == 0 && loss - loss == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* grad_norm_test.c -- against a plain sum in double, over both groups; extreme values; bits. */
+/* grad_norm_test.c -- compared with a plain sum in double, over both groups; extreme values; limits; same bits. */
 #include "tests/threads.h"
 
 #include "ops/grad_norm/grad_norm.h"
@@ -11,7 +11,7 @@ typedef struct norm_graph {
     mba_tensor  *norm;
 } norm_graph;
 
-/* Two groups of odd sizes, one of them more than a block. */
+/* Two groups of odd sizes, one larger than a block. */
 static norm_graph make(int64_t decay, int64_t no_decay)
 {
     norm_graph  n;
@@ -51,7 +51,7 @@ static void grad_norm_is_that_of_all_groups(void **state)
     for (int i = 0; i < A; i++) s += pow(gradient(&n, MBA_DECAY)[i], 2);
     for (int i = 0; i < B; i++) s += pow(gradient(&n, MBA_NO_DECAY)[i], 2);
     assert_true(s > 1000);
-    assert_near(norm_of(&n), sqrt(s), 6e-8 * sqrt(s)); // correctly rounded but for the sum in double
+    assert_near(norm_of(&n), sqrt(s), 6e-8 * sqrt(s)); // correctly rounded except for the sum in double
     destroy(n);
     n = make(0, 3); // one group only: 3-4-12-13
     memcpy(gradient(&n, MBA_NO_DECAY), (float[]){ 3, 4, 12 }, 12);
@@ -75,7 +75,7 @@ static void grad_norm_neither_overflows_nor_hides(void **state)
     destroy(n);
 }
 
-/* The second value: a norm or a loss above the limits of the step, or not finite. */
+/* The second value is set by a norm or a loss above the limits of the step, or not finite. */
 static void grad_norm_says_which_updates_to_leave_out(void **state)
 {
     (void)state;

@@ -55,7 +55,7 @@ static mba_status l1_bwd_elements_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* dims: R, T, views. Every fifth target is missing; the others lie beside where y starts, not on it. */
+/* dims: R, T, views. Every fifth target is missing; no other target equals the initial y. */
 static void l1_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], T = c->dim[1];

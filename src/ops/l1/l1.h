@@ -3,8 +3,8 @@
  *
  *     mba_tensor *loss = mba_l1(g, y, target);           // both (R, T) fp32 -> (1)
  *
- * A target of NaN is missing: the mean is over those that are there. Rows beyond the count of y are left out. The
- * gradient is 0 where y equals its target. step.loss_scale plays no part. */
+ * A target of NaN is missing: the mean is over the targets that exist. Rows beyond the count of y are ignored. The
+ * gradient is 0 where y equals its target. step.loss_scale is not applied. */
 #ifndef MBA_L1_H
 #define MBA_L1_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_cpu.c -- in order and in double: a batch has a thousand entries. */
+/* l1_cpu.c -- l1 on the CPU: one thread, in order, in double, because a batch has only a thousand entries. */
 #include <math.h>
 
 #include "ops/l1/l1_slots.h"
@@ -11,7 +11,7 @@ mba_status MBA_CPU_FN(l1_fwd)(const mba_call *c)
     double            sum = 0, n = 0;
     for (int64_t i = 0; i < l1_real(y, c->step); i++) {
         const float want = target[l1_at(t, i)];
-        if (want != want) continue; // NaN: missing
+        if (want != want) continue; // NaN: a missing target
         sum += fabs((double)value[l1_at(y, i)] - (double)want);
         n++;
     }

@@ -4,13 +4,13 @@
  *   loss = scale sum_i |y - t|,   dy = dloss scale sign(y - t),   scale = 1 / targets
  *   y, dy (..) fp32 or bf16     t (..) fp32, NaN: missing     scale (1), loss (1) fp32
  *
- * kernel     l1_fwd_block     one block counts and sums, in double
+ * kernel     l1_fwd_block     one block counts the targets and sums the errors, in double
  * takes      everything
  * launch     grid 1, block 1024
  * resources  sm_90a, CUDA 13.0: 32 registers, 256 B of shared memory, no spill  [docs]
- * moves      each operand once, by one SM: a batch has a thousand entries, which is a matter of latency
+ * moves      each operand once, by one SM: a batch has a thousand entries, so latency dominates
  * measured   H200: l1 7 us; Peptides-struct, 128 graphs  [docs: op l1]
- * order      fixed: entries 1024 apart ascend in a thread, threads are added as a tree
+ * order      fixed: a thread adds entries 1024 apart in ascending order, then a tree adds the threads
  *
  * kernel     l1_bwd_elements     a thread per entry
  * launch     grid ceil(n/256), block 256
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(BLOCK)
     double n = 0, sum = 0;
     for (int64_t i = threadIdx.x, real = valid_rows_of(entries, step); i < real; i += BLOCK) {
         const float want = *target.element(i);
-        if (want != want) continue; // NaN: missing
+        if (want != want) continue; // NaN: a missing target
         sum += fabs((double)to_float(*y.element(i)) - (double)want);
         n++;
     }
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(256)
     float d = 0;
     if (i < valid_rows_of(entries, step)) {
         const float a = to_float(*y.element(i)), b = *target.element(i), k = *dloss * *scale;
-        d = a > b ? k : a < b ? -k : 0; // NaN: neither more nor less
+        d = a > b ? k : a < b ? -k : 0; // NaN: neither comparison is true
     }
     *to = from_float<T>(d + (ADDS ? to_float(*to) : 0));
 }

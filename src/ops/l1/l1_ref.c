@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_ref.c -- fp64, only the maths. */
+/* l1_ref.c -- the reference of l1: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/l1/l1_slots.h"
@@ -19,7 +19,7 @@ void l1_ref(const mba_ref_call *c)
 void l1_bwd_ref(const mba_ref_call *c)
 {
     for (int64_t i = 0; i < l1_real(c->node->in[YB], c->step); i++) {
-        const double e = c->in[YB][i] - c->in[TARGETB][i]; // NaN: neither more nor less
+        const double e = c->in[YB][i] - c->in[TARGETB][i]; // NaN: neither comparison is true
         c->out[DY][i] = c->in[DLOSS][0] * c->in[SCALEB][0] * ((e > 0) - (e < 0));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_slots.h -- what the files of this folder share. */
+/* l1_slots.h -- what the files of l1 share: slots by name and the declarations of variants. */
 #ifndef MBA_L1_SLOTS_H
 #define MBA_L1_SLOTS_H
 
@@ -10,13 +10,13 @@ enum { LOSS, SCALE };                /* scale (1): one over the number of target
 enum { DLOSS, YB, TARGETB, SCALEB }; /* backward: in, out */
 enum { DY };
 
-/* Where element i of a view lies. */
+/* Offset of element i of a view. */
 static inline int64_t l1_at(const mba_tensor *t, int64_t i)
 {
     return i < t->run ? i : i / t->run * t->pitch + i % t->run;
 }
 
-static inline int64_t l1_real(const mba_tensor *y, const mba_step *s) /* entries of the real rows */
+static inline int64_t l1_real(const mba_tensor *y, const mba_step *s) /* entries of the valid rows */
 {
     return mba__valid_entries(y, s) * (mba_elems(y) / y->type.dim[0]);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* l1_test.c -- PyTorch's values (tools/golden/graph_ops.py) in a ragged batch, missing targets. */
+/* l1_test.c -- values of PyTorch (tools/golden/graph_ops.py) in a ragged batch, missing targets. */
 #include "tests/rig.h"
 
 #include "ops/l1/l1.h"
 
-/* Three rows of four in a capacity of five; y[6] equals its target. */
+/* Three valid rows of four values in a capacity of five; y[6] equals its target. */
 static void l1_has_its_golden_values_in_a_ragged_batch(void **state)
 {
     (void)state;
@@ -26,7 +26,7 @@ static void l1_has_its_golden_values_in_a_ragged_batch(void **state)
     assert_golden(&r, loss, (double[]){ 0.6208684738 });
     assert_golden(&r, rig_grad(&r, y), dy);
     assert_same_bits(&r);
-    for (int i = 0; i < 12; i++) rig_set(&r, t, i, NAN); // nobody has a target
+    for (int i = 0; i < 12; i++) rig_set(&r, t, i, NAN); // no entry has a target
     rig_run(&r);
     assert_near(rig_have(&r, loss, 0), 0, 0);
     for (int i = 0; i < 20; i++) assert_near(rig_have(&r, rig_grad(&r, y), i), 0, 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb.c -- the optimizer over a flat parameter group: the declaration.
+/* lamb.c -- LAMB over a flat parameter group: the declaration.
  *
- *   g *= min(1, clip / (norm + 1e-6)), then to a length of own_clip;   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2
+ *   g *= min(1, clip / (norm + 1e-6)), then to a norm of own_clip;   m = b1 m + (1-b1) g;   v = b2 v + (1-b2) g^2
  *   u = (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + decay p;   p -= lr u |p| / |u|, per tensor;   t = step + 1
  *
- * Where the tensors of a group begin is written in its storage (mba_storage.start), by mba_param and mba_param_cut: a
- * part of a tensor that is cut is a tensor here. */
+ * mba_param and mba_param_cut record in the storage where the tensors of a group begin (mba_storage.start). Each part
+ * of a tensor that mba_param_cut divides counts as a tensor here. */
 #include "ops/lamb/lamb.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ void mba_lamb_all(mba_graph *g, const mba_lamb_options *o)
     }
 }
 
-/* With decay, parameters and moments are read again once the lengths are known. */
+/* With decay, a second pass reads parameters and moments again once the norms are known. */
 static mba_cost lamb_cost(const mba_node *n)
 {
     const lamb_attr *a = n->attr;
@@ -88,7 +88,7 @@ static void plan_pass(mba_plan *p, const mba_node *n, const char *kernel, int re
         if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), mba_tensor_bytes(n->out[k]) / blocks);
 }
 
-/* CUDA: the list of blocks, the moments and lengths, the lengths of tensors, the parameters. */
+/* CUDA: the table of blocks, then moments and partial norms, the trust ratios of tensors, the parameters. */
 static mba_status lamb_blocks_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t tensors = lamb_tensors(n->in[P]), blocks = lamb_blocks(n->in[P]);

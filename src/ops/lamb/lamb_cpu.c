@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_cpu.c -- blocks of one tensor each, in parallel. First the moments, and the lengths of parameters and update;
- * then, with the lengths of whole tensors, the parameters: the update is made again from the moments, not kept. */
+/* lamb_cpu.c -- lamb on the CPU: blocks of one tensor each, in parallel. The first pass computes the moments and the
+ * squared norms of parameters and update. The second pass updates the parameters with the norms of whole tensors; it
+ * recomputes the update from the moments. */
 #include <math.h>
 
 #include "device/cpu/simd.h"
@@ -8,7 +9,7 @@
 
 enum { UNROLL = 4 };
 
-/* Divisions by 1 - beta^t are taken out of the loops. */
+/* Factors of the update; the divisions by 1 - beta^t are done once, outside the loops. */
 typedef struct factors {
     float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr;
 } factors;
@@ -32,7 +33,7 @@ MBA_SIMD vf direction(vf p, vf m, vf v, const factors *f)
     return f->unbias * m / (vf_sqrt(v) * f->root + f->eps) + f->decay * p;
 }
 
-/* `vectors` of them, or n values of one. Loads before stores, as in ops/adamw. */
+/* Updates `vectors` vectors, or n values of one. All loads come before the stores, as in ops/adamw. */
 MBA_SIMD void moments(vf pp[], vf uu[], const float *p, const float *grad, float *m, float *v, const factors *f,
                       int vectors, int64_t n)
 {
@@ -81,7 +82,7 @@ static int64_t cut(lamb_block *b, const mba_tensor *p)
     return n;
 }
 
-/* Per tensor |p| / |u|, its blocks added in order; 1 where either is 0, or where nothing is stretched. */
+/* Computes |p| / |u| of each tensor, adding its blocks in order; 1 if either is 0, or if no update is scaled. */
 static void stretches(float *by, const lamb_block *b, int64_t blocks, int64_t tensors, bool any)
 {
     for (int64_t k = 0, i = 0; k < tensors; k++) {

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_cuda.cu -- the two passes of lamb.c over a flat group, in blocks of one tensor each.
+/* lamb_cuda.cu -- the two passes of LAMB over a flat group, in blocks of one tensor each.
  *
- *   block b  16384 values of one tensor or what is left of it: where it lies, its sums of p^2 and u^2 (lamb_block)
- *   p, g, m, v (n) fp32     copy (n) bf16 or fp32, if any     by (tensors) fp32: |p| / |u|
+ *   block b  16384 values of one tensor, or the rest of it: its position, its sums of p^2 and u^2 (lamb_block)
+ *   p, g, m, v (n) fp32     copy (n) bf16 or fp32, optional     by (tensors) fp32: |p| / |u|
  *
- * kernel     lamb_block_table         a block per tensor writes the list of its blocks; the table of tensors is its
- *            argument
+ * kernel     lamb_block_table     a block per tensor writes the table of its blocks; the starts of tensors are
+ *            arguments
  * kernel     lamb_moments     first pass: the moments, and both sums of squares
  * kernel     lamb_trust_ratio     a warp per tensor adds the sums of its blocks, in double
- * kernel     lamb_move        second pass: the update is made again from the moments
- * takes      any number of values; tensors begin at multiples of 64 values, parts of those that are cut anywhere
+ * kernel     lamb_move        second pass: recomputes the update from the moments and applies it
+ * takes      any number of values; tensors begin at multiples of 64 values, parts of divided tensors anywhere
  * launch     grid tensors (at most 240 at a time), blocks, tensors, blocks; block 128, 256, 32, 256
  * resources  sm_90a, CUDA 13.0: lamb_block_table 34 registers, no spill  [docs]
  *            lamb_moments 40 registers, 64 B of shared memory, no spill  [docs]
  *            lamb_trust_ratio 62 registers, no spill  [docs]
  *            lamb_move 32 to 35 registers, no spill  [docs]
- * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more where gradients are left at zero) and the copy: bound by
- *            DRAM
+ * moves      reads 16n + 12n bytes, writes 8n + 4n (4n more if gradients are cleared) and the copy: bound by DRAM
  * floor      n = 32e6: 1.3 GB, 300 us at 4.3 TB/s
  * measured   not yet  [docs]
- * order      fixed: a thread's values ascend, threads are added as a tree; blocks of a tensor 32 apart ascend in a lane
+ * order      fixed: a thread adds its values in ascending order, a tree adds the threads; a lane adds blocks of a
+ *            tensor 32 apart in ascending order
  *
- * The list cannot come from the host (a captured step copies nothing but inputs), and where the tensors begin is known
- * when the step is captured: as an argument it costs nothing later. */
+ * The host cannot copy the table (a captured step copies nothing but inputs). The starts of the tensors are known when
+ * the step is captured, so they are kernel arguments, which cost nothing later. */
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/lamb/lamb_slots.h"
@@ -30,7 +30,7 @@ extern "C" {
 
 enum { VALUES = 4 };
 
-/* As factors of lamb_cpu.c. */
+/* The factors of lamb_cpu.c. */
 struct factors {
     float clip, b1, c1, b2, c2, unbias, root, eps, decay, lr;
     bool  skip;
@@ -55,7 +55,7 @@ static __device__ factors factors_of(const lamb_attr &a, const mba_step *s, doub
     return f;
 }
 
-/* Tensors first .. first + n-1 of the group: where each begins, and its first block; one entry more for the end. */
+/* Tensors first .. first + n-1 of the group: the start of each, and its first block; one more entry for the end. */
 struct table {
     int64_t first, n, start[LAMB_TABLE + 1], block[LAMB_TABLE + 1];
 };
@@ -88,7 +88,7 @@ struct group {
     void  *copy;
 };
 
-/* How many values stand before the first 16-byte vector of a block: a part of a tensor may begin anywhere. */
+/* The number of values before the first aligned 16-byte vector of a block: a part of a tensor may begin anywhere. */
 static __device__ __forceinline__ int unaligned(int64_t from, int count)
 {
     const int n = (int)((VALUES - from % VALUES) % VALUES);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(256) lamb_moments(group x, lamb_block *blocks,
     b->uu = u2;
 }
 
-/* 1 where either length is 0, or where nothing is stretched. */
+/* The ratio is 1 if either norm is 0, or if no update is scaled. */
 __global__ void __launch_bounds__(32)
     lamb_trust_ratio(float *by, const lamb_block *b, const int64_t *block_of, bool any)
 {

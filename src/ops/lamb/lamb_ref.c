@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_ref.c -- fp64, only the maths. */
+/* lamb_ref.c -- the reference of lamb: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/lamb/lamb_slots.h"
@@ -10,7 +10,7 @@ static double direction(const mba_ref_call *c, const lamb_factors *f, int64_t i)
     return c->out[MO][i] * f->unbias1 / (sqrt(c->out[VO][i] * f->unbias2) + o->eps) + o->decay * c->in[P][i];
 }
 
-/* How much longer the parameters of a tensor are than their update. */
+/* The trust ratio of a tensor: |p| / |update|. */
 static double trust_ratio(const mba_ref_call *c, const lamb_factors *f, int64_t from, int64_t end)
 {
     double pp = 0, uu = 0;

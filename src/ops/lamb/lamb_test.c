@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lamb_test.c -- a step worked by hand, golden steps, clips, skipping, plain loops in double, zeros, bits. */
+/* lamb_test.c -- a step worked by hand, golden steps, clips, skipping, the reference over ten steps, cleared gradients,
+ * same bits. */
 #include "tests/threads.h"
 
 #include "ops/lamb/lamb.h"
@@ -13,7 +14,8 @@ typedef struct opt_graph {
     mba_tensor  *t[TENSORS], *norm;
 } opt_graph;
 
-/* Tensors of these sizes, the last one without decay; the tests write gradients themselves and run the update alone. */
+/* Tensors of these sizes, the last one without decay. The tests write the gradients themselves and run only the
+ * update. */
 static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, bool accumulate)
 {
     opt_graph   t;
@@ -29,7 +31,7 @@ static opt_graph make(const int64_t elems[TENSORS], const mba_lamb_options *o, b
     mba_lamb_all(t.g, o);
     assert_ok(mba_graph_status(t.g));
     t.norm = t.g->nodes[t.g->nnodes - 1]->in[NORM];
-    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // leaves moments of its own behind: cleared
+    t.p = run_once(t.g, &(mba_step){ 0 }, 2); // this run writes moments, which the next line clears
     memset(t.p->memory[MBA_OPTIM], 0, t.p->layout.arena_bytes[MBA_OPTIM]);
     return t;
 }
@@ -61,9 +63,9 @@ static void set(float *x, const double *v, int n)
 
 /* The first step: m/(1-b1) = g and v/(1-b2) = g^2, so Adam's direction is the sign of g. With lr = 1/10, decay 1/5:
  *   t0  p = (3, 4), g = (2, -1):  u = (1 + 0.6, -1 + 0.8) = (1.6, -0.2), |p| = 5, |u| = sqrt(2.6)
- *   t1  p = (0, 0), g = (1, 1):   u = (1, 1), |p| = 0: as it is
- *   t2  p = (6, 8), g = (0, 0):   u = p/5, stretched to |p|: p (1 - lr)
- *   t3  p = (1, 1), g = (5, -9):  without decay: the sign alone */
+ *   t1  p = (0, 0), g = (1, 1):   u = (1, 1), |p| = 0: not scaled
+ *   t2  p = (6, 8), g = (0, 0):   u = p/5, scaled to |p|: p (1 - lr)
+ *   t3  p = (1, 1), g = (5, -9):  without decay: only the sign */
 static void lamb_of_hand_worked_values(void **state)
 {
     (void)state;
@@ -81,7 +83,7 @@ static void lamb_of_hand_worked_values(void **state)
     for (int j = 0; j < TENSORS; j++)
         for (int i = 0; i < 2; i++) {
             assert_near(param(&t, j)[i], want[j][i], 1e-6);
-            assert_near(grad(&t, j)[i], g[j][i], 0); // one micro-batch: nothing to clear
+            assert_near(grad(&t, j)[i], g[j][i], 0); // one micro-batch: the update leaves gradients unchanged
         }
     assert_near(moment(&t, 0, "m.decay")[0], 1, 0);
     assert_near(moment(&t, 0, "v.decay")[1], 0.25, 0);
@@ -89,8 +91,8 @@ static void lamb_of_hand_worked_values(void **state)
     destroy(t);
 }
 
-/* Tensors t0 and t2 above as rows of one, which is cut between them: the update is that of the two. Rows of three
- * more are cut at odd values, one of them longer than a block, against the reference. */
+/* Tensors t0 and t2 above as rows of one tensor that is divided between them: the update equals that of the two. A
+ * second tensor is divided at odd offsets, with one part longer than a block, and compared with the reference. */
 static void lamb_takes_apart_what_is_cut(void **state)
 {
     (void)state;
@@ -137,7 +139,7 @@ static void lamb_takes_apart_what_is_cut(void **state)
     mba_graph_destroy(graph);
 }
 
-/* Three steps, the second shorter than both clips: tools/golden/norms.py. */
+/* Three steps, the second with a norm below both clips: tools/golden/norms.py. */
 static void lamb_of_golden_values(void **state)
 {
     (void)state;
@@ -167,7 +169,7 @@ static void lamb_of_golden_values(void **state)
     destroy(t);
 }
 
-/* (3, 4) is cut to length 2 by the first clip and to 1 by the second; shorter ones are left alone by either. */
+/* (3, 4) is clipped to norm 2 by the first clip and to 1 by the second; smaller gradients are left unchanged. */
 static void lamb_clips_twice(void **state)
 {
     (void)state;
@@ -188,7 +190,7 @@ static void lamb_clips_twice(void **state)
     }
 }
 
-/* NaN, infinity and a norm above the limit leave parameters and moments alone, bit for bit. */
+/* NaN, infinity and a norm above the limit leave parameters and moments unchanged, bit for bit. */
 static void lamb_skips_bad_steps(void **state)
 {
     (void)state;
@@ -197,7 +199,7 @@ static void lamb_skips_bad_steps(void **state)
         opt_graph    t = make((int64_t[]){ 100, 7, 3, 50 }, &o, accumulate);
         const size_t pn = t.p->layout.arena_bytes[MBA_PARAM], on = t.p->layout.arena_bytes[MBA_OPTIM];
         for (int i = 0; i < 100; i++) grad(&t, 0)[i] = 1;
-        step(&t, 0, 0.1f, 1000); // a good one: moments to keep
+        step(&t, 0, 0.1f, 1000); // a valid step, which makes moments
         char *p = malloc(pn), *m = malloc(on);
         assert_true(p && m);
         memcpy(p, t.p->memory[MBA_PARAM], pn);
@@ -211,7 +213,7 @@ static void lamb_skips_bad_steps(void **state)
             for (int i = 0; i < 100; i++) assert_true((grad(&t, 0)[i] == 0) == accumulate);
         }
         for (int i = 0; i < 100; i++) grad(&t, 0)[i] = i == 3 ? 2000 : 1;
-        step(&t, 1, 0.1f, 0); // without a limit it counts
+        step(&t, 1, 0.1f, 0); // without a limit the update happens
         assert_true(memcmp(t.p->memory[MBA_PARAM], p, pn) && memcmp(t.p->memory[MBA_OPTIM], m, on));
         free(p);
         free(m);
@@ -219,7 +221,8 @@ static void lamb_skips_bad_steps(void **state)
     }
 }
 
-/* More than a block per tensor, odd sizes, and one value: the program against the reference, over ten steps. */
+/* More than one block per tensor, odd sizes, and a single value: the program compared with the reference, over ten
+ * steps. */
 static void lamb_reference_agrees_with_the_program(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static void lap_encoder_grad(mba_graph *g, const mba_node *n, mba_tensor *const 
     for (int k = 0; k < 4; k++) mba_grad_add(g, n->in[WA + k], b->out[DWA + k]);
 }
 
-/* Pairs that are missing cost nothing; the shape does not know them, so all are counted. */
+/* Missing pairs cost nothing, but shapes do not show them, so all pairs are counted. */
 static mba_cost lap_encoder_cost(const mba_node *n)
 {
     mba_cost     c = mba_cost_io(n);
@@ -61,7 +61,7 @@ static double lap_encoder_terms(const mba_node *n, int out)
     return (n->in[DY] ? (double)mba_rows(n->in[PHI]) : 2 * (double)mba_elems(n->in[BB])) * K;
 }
 
-/* The weights in padded rows, and per part of nodes their gradients. */
+/* Scratch of the CPU: the weights in padded rows, and their gradients per part of nodes. */
 static mba_status lap_encoder_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t out = mba_elems(n->in[BB]), M = lap_padded(2 * out), P = lap_padded(out);
@@ -82,9 +82,9 @@ static mba_status all_f32(const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
-/* CUDA: the second layer and its gradients, in steps of a warp: two numbers from shared memory and a multiply-add each,
- * and what is compiled around them (counted on the H200: 2 FMA and 2.2 ALU of a step forward, 3.8 and 3.5 backward,
- * where places are found by division). Lanes without an output wait for the others. */
+/* CUDA: plans the second layer and its gradients, in steps of a warp. A step has two loads from shared memory, an FMA,
+ * and what the compiler adds (counted on an H200: 2 FMA and 2.2 ALU per step forward, 3.8 and 3.5 backward, where
+ * indices need divisions). Lanes without an output are idle. */
 static void plan_layers(mba_launch *l, double steps, double fma, double alu)
 {
     static const char mix[] = "lap_encoder";
@@ -97,7 +97,7 @@ static mba_launch *plan_nodes(mba_plan *p, const mba_node *n, const char *kernel
 {
     mba_launch *l = mba_plan_launch(p, kernel, MBA_VECTOR, grid, LAP_WARPS * 32);
     l->regs = regs;
-    for (int k = 0; k < MBA_IN_MAX; k++) // weights are read by every block
+    for (int k = 0; k < MBA_IN_MAX; k++) // every block reads the weights
         if (n->in[k])
             mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k),
                            mba_tensor_bytes(n->in[k]) / (k == PHI || k == LAM || k == DY ? (double)grid : 1));
@@ -105,7 +105,7 @@ static mba_launch *plan_nodes(mba_plan *p, const mba_node *n, const char *kernel
     return l;
 }
 
-/* CUDA: a warp per node, the weights in shared memory. */
+/* CUDA: one warp per node, the weights in shared memory. */
 static mba_status lap_encoder_warps_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]);
@@ -121,7 +121,7 @@ static mba_status lap_encoder_warps_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* CUDA: a block per part of nodes, then the parts in order. */
+/* CUDA: one block per part of nodes, then the parts in order. */
 static mba_status lap_encoder_parts_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t out = mba_elems(n->in[BB]), K = mba_cols(n->in[PHI]),
@@ -142,7 +142,7 @@ static mba_status lap_encoder_parts_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* dims: N, K, p, flip. Every third node has only one eigenvector, and node 4 none. */
+/* dims: N, K, p, flip. Every third node has only one eigenvector, and node 4 has none. */
 static void lap_encoder_build(mba_graph *g, const mba_case *c)
 {
     const int64_t N = c->dim[0], K = c->dim[1], p = c->dim[2];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lap_encoder.h -- Laplacian positions of nodes, encoded: a small network per eigenvector, summed over eigenvectors.
+/* lap_encoder.h -- encoder of Laplacian positions of nodes: a small network per eigenvector, summed over eigenvectors.
  *
  *     mba_tensor *pe = mba_lap_encoder(g, .phi = phi, .lam = lam, .wa = wa, .ba = ba, .wb = wb, .bb = bb,
  *                                      .flip = true);
  *
- *     y[v] = sum_k relu(wb relu(wa (phi[v,k], lam[v,k]) + ba) + bb)          over the k that v has
+ *     y[v] = sum_k relu(wb relu(wa (phi[v,k], lam[v,k]) + ba) + bb)          over the eigenvectors k of v's graph
  *
- * NaN in phi or lam says that the graph of v is too small to have eigenvector k. With `flip` each eigenvector of the
- * batch is multiplied by +1 or -1, drawn at every step (an eigenvector has no sign of its own); without it, as in
- * evaluation, none is. Positions are inputs: only the weights have gradients. Rows beyond the count are 0. */
+ * NaN in phi or lam means that the graph of v is too small to have eigenvector k. With `flip` each eigenvector of the
+ * batch is multiplied by +1 or -1, drawn at every step, because an eigenvector has no sign of its own; evaluation does
+ * not flip. Positions are inputs: only the weights have gradients. Rows beyond the count are 0. */
 #ifndef MBA_LAP_ENCODER_H
 #define MBA_LAP_ENCODER_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lap_encoder_cpu.c -- parts of nodes in parallel; the pairs of a node four at a time, so that a weight is loaded once
- * for four. All rows of weights are padded with zeros to whole vectors, copied once per launch. Backward makes the
- * hidden vectors again (they are cheaper to make than to keep) and sums the weights' gradients per part. */
+/* lap_encoder_cpu.c -- lap_encoder on the CPU: parts of nodes in parallel, four pairs of a node at a time, so that a
+ * weight is loaded once for four. Rows of weights are copied once per launch and padded with zeros to whole vectors.
+ * The backward pass recomputes the hidden vectors, which is cheaper than storing them, and sums the gradients of the
+ * weights per part. */
 #include "device/cpu/simd.h"
 #include "ops/lap_encoder/lap_encoder_slots.h"
 
@@ -17,7 +18,7 @@ typedef struct weights {
 } weights;
 
 typedef struct tile {
-    int   n; /* pairs in it */
+    int   n; /* pairs in the tile */
     float in[TILE][2], hidden[TILE][LAP_HIDDEN_MAX];
 } tile;
 
@@ -48,12 +49,12 @@ static weights copy_weights(const mba_call *c, float *at)
     return w;
 }
 
-/* The next pairs of a node that are there, from *k on. */
+/* Fills the tile with the next existing pairs of a node, from *k on. */
 static void fill_tile(tile *t, const weights *w, const float *phi, const float *lam, int64_t *k, int64_t K)
 {
     memset(t->in, 0, sizeof t->in);
     for (t->n = 0; *k < K && t->n < TILE; (*k)++) {
-        if (phi[*k] != phi[*k] || lam[*k] != lam[*k]) continue; // NaN: missing
+        if (phi[*k] != phi[*k] || lam[*k] != lam[*k]) continue; // NaN: a missing eigenvector
         t->in[t->n][0] = phi[*k] * w->sign[*k];
         t->in[t->n++][1] = lam[*k];
     }
@@ -64,7 +65,7 @@ static void fill_tile(tile *t, const weights *w, const float *phi, const float *
         }
 }
 
-/* wb hidden + bb of all pairs of a tile, for the outputs o .. o + lanes. */
+/* wb hidden + bb of all pairs of a tile, for one vector of outputs from o on. */
 MBA_SIMD void second_layer(vf s[TILE], const tile *t, const weights *w, int64_t o)
 {
     for (int j = 0; j < TILE; j++) s[j] = vf_load(w->bb + o);
@@ -107,7 +108,7 @@ mba_status MBA_CPU_FN(lap_encoder_fwd)(const mba_call *c)
 
 typedef struct grads {
     float *wa0, *wa1, *ba, *wb, *bb;
-} grads; /* of one part, laid out as the weights */
+} grads; /* of one part, in the layout of the weights */
 
 static grads grads_at(float *at, const weights *w)
 {
@@ -116,7 +117,7 @@ static grads grads_at(float *at, const weights *w)
 
 static int64_t grad_floats(const weights *w) { return (3 + w->p) * w->M + w->P; }
 
-/* dout[j] = dy where the output of pair j is open, else 0; db += all of them. */
+/* dout[j] = dy where the output of pair j is positive, else 0; adds all of them to db. */
 static void open_outputs(float dout[TILE][LAP_HIDDEN_MAX], grads g, const tile *t, const weights *w, const float *dy)
 {
     for (int64_t o = 0; o < w->p; o += MBA_LANES) {
@@ -163,7 +164,7 @@ static void tile_bwd(grads g, const tile *t, const weights *w, const float *dy)
 
 static void put(float *out, int64_t i, float v, bool adds) { out[i] = v + (adds ? out[i] : 0); }
 
-/* From padded rows to the parameters'. */
+/* Copies gradients from padded rows to the parameters' layout. */
 static void write_grads(const mba_call *c, const weights *w, grads g)
 {
     const mba_node *n = c->node;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* lap_encoder_cuda.cu -- a small network per eigenvector, summed over eigenvectors, and the gradients of its weights.
  *
- *   h = relu(wa (sign phi[v,k], lam[v,k]) + ba),   y[v] = sum_k relu(wb h + bb)   over the k that v has
+ *   h = relu(wa (sign phi[v,k], lam[v,k]) + ba),   y[v] = sum_k relu(wb h + bb)   over the eigenvectors k of v's graph
  *   phi, lam (N, K)     wa (H, 2), ba (H), wb (p, H), bb (p), H = 2p     y, dy (N, p); all fp32
  *
- * kernel     lap_encoder_fwd_warps     a warp per node, pair after pair; lanes are hidden units, then outputs
+ * kernel     lap_encoder_fwd_warps     a warp per node, one pair after another; lanes are hidden units, then outputs
  * takes      everything whose weights fit in shared memory
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (H (3 + p) + p + K + 8 H) bytes
  * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
@@ -12,20 +12,19 @@
  * measured   H200: 70 us, 5 % of floor (vector), L1/shared 73 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: hidden units ascend, then eigenvectors
  *
- * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time: hidden units and outputs are made
- *            again
- * takes      everything whose weights fit in shared memory (8 pairs at a time where that helps)
+ * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time; recomputes hidden units and outputs
+ * takes      everything whose weights fit in shared memory (8 pairs at a time if 32 do not fit)
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (3H + p (H + 1) + p + K + pairs (H + p + 3)) bytes
  * resources  sm_90a, CUDA 13.0: 42 registers, 128 B of shared memory, no spill  [docs]
  * moves      phi, lam and dy once, a set of gradients per part; 3 N K p H FMA: bound by shared memory
  * measured   H200: 159 us, 7 % of floor (vector), L1/shared 53 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: pairs ascend, every gradient has one thread; parts in order (column_totals) */
+ * order      fixed: pairs ascend, one thread owns each gradient; parts in order (column_totals) */
 #include "device/cuda/columns.cuh"
 extern "C" {
 #include "ops/lap_encoder/lap_encoder_slots.h"
 }
 
-enum { BLOCK = LAP_WARPS * 32, OUTPUTS = LAP_HIDDEN_MAX / 2 / 32 }; /* outputs: most of one lane */
+enum { BLOCK = LAP_WARPS * 32, OUTPUTS = LAP_HIDDEN_MAX / 2 / 32 }; /* OUTPUTS: outputs per lane, at most */
 
 struct network {
     const float *wa, *ba, *wb, *bb;
@@ -38,7 +37,7 @@ struct positions {
     ragged                    nodes;
 };
 
-/* lap_sign of lap_encoder_slots.h: the same bits. */
+/* lap_sign of lap_encoder_slots.h, with the same bits. */
 static __device__ __forceinline__ float sign_of(const network &n, const mba_step *step, int k)
 {
     uint32_t u[4];
@@ -48,8 +47,7 @@ static __device__ __forceinline__ float sign_of(const network &n, const mba_step
     return bits & 1 ? -1.0f : 1.0f;
 }
 
-/* The parts of shared memory, one behind the other. wb has rows of `pitch`: H transposed forward (p), else p rows of H
- * + 1. */
+/* Sections of shared memory. wb has rows of `pitch`: forward H rows of p (transposed), backward p rows of H + 1. */
 struct layout {
     float *wa, *ba, *wb, *bb, *sign, *rest;
 };
@@ -85,13 +83,13 @@ __global__ void __launch_bounds__(BLOCK)
     float                  *hidden = s.rest + warp * H;
     for (int i = warp; i < LAP_NODES; i += LAP_WARPS) {
         const int64_t v = (int64_t)blockIdx.x * LAP_NODES + i;
-        if (v >= x.nodes.all) return; // no barrier of the block follows
+        if (v >= x.nodes.all) return; // no block-wide barrier follows
         const float *phi = x.phi.row(v, n.K), *lam = x.lam.row(v, n.K);
         float        sum[OUTPUTS] = { 0 };
         for (int k = 0; k < n.K && v < real; k++) {
             const float a = phi[k] * s.sign[k], b = lam[k];
-            if (a != a || b != b) continue; // NaN: missing; all lanes see the same
-            __syncwarp();                   // the last pair is used up
+            if (a != a || b != b) continue; // NaN: a missing eigenvector; uniform across the warp
+            __syncwarp();                   // all lanes are done with the previous pair
             for (int m = lane; m < H; m += 32) hidden[m] = fmaxf(0.0f, s.wa[2 * m] * a + s.wa[2 * m + 1] * b + s.ba[m]);
             __syncwarp();
 #pragma unroll
@@ -112,8 +110,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* ---- backward ---- */
 
-/* Pairs `from` .. of the block's nodes: what goes into the network (zeros where a pair is missing), and whose they
- * are. */
+/* Pairs `from` .. of the block's nodes: inputs of the network (zeros for missing pairs), hidden units, and gradients of
+ * outputs. */
 struct batch {
     float *in, *hidden, *dout;
     int    pairs;
@@ -128,7 +126,7 @@ static __device__ __forceinline__ int node_of(const positions &x, const network 
     return a != a || b != b ? -1 : pair / n.K;
 }
 
-/* in, hidden, and dout: dy where an output is open, else 0. The nodes' numbers are kept in `whose`. */
+/* Computes in, hidden, and dout: dy where an output is positive, else 0. `whose` gets the node of each pair. */
 static __device__ void make_batch(const batch &t, int *whose, const layout &s, const positions &x,
                                   strided_view<const float> dy, const network &n, int64_t first, int64_t real, int from)
 {
@@ -159,7 +157,7 @@ static __device__ __forceinline__ void add(float *part, int i, float sum, bool b
     part[i] = sum + (begins ? 0 : part[i]);
 }
 
-/* Gradient i of the part belongs to thread i % BLOCK, for good: wa (H, 2), ba (H), wb (p, H), bb (p). */
+/* Adds to the partial gradients wa (H, 2), ba (H), wb (p, H), bb (p). Thread i % BLOCK always owns gradient i. */
 static __device__ void add_second_layer(float *part, const batch &t, int p, bool begins)
 {
     const int H = 2 * p;
@@ -180,7 +178,7 @@ static __device__ void add_second_layer(float *part, const batch &t, int p, bool
 static __device__ void add_first_layer(float *part, const batch &t, const layout &s, int p, bool begins)
 {
     const int H = 2 * p;
-    for (int i = (int)threadIdx.x; i < t.pairs * H; i += BLOCK) { // hidden units become their gradient
+    for (int i = (int)threadIdx.x; i < t.pairs * H; i += BLOCK) { // replaces hidden units by their gradients
         const int j = i / H, m = i % H;
         float     d = 0;
         for (int o = 0; o < p; o++) d += t.dout[j * p + o] * s.wb[o * (H + 1) + m];
@@ -208,8 +206,9 @@ __global__ void __launch_bounds__(BLOCK)
     const batch             t = { s.rest, s.rest + 2 * pairs, s.rest + 2 * pairs + pairs * (H + 1), pairs };
     const int64_t           real = valid_rows_of(x.nodes, step), first = (int64_t)blockIdx.x * LAP_NODES;
     float                  *part = parts + blockIdx.x * grads;
-    for (int from = 0; from < LAP_NODES * n.K; from += pairs) { // at least once: gradients of nobody are zero
-        if (from && first + from / n.K >= real) break;          // the same for all threads
+    for (int from = 0; from < LAP_NODES * n.K;
+         from += pairs) {                              // at least once, which writes zeros if there are no pairs
+        if (from && first + from / n.K >= real) break; // uniform across the block
         make_batch(t, whose, s, x, dy, n, first, real, from);
         add_second_layer(part, t, n.p, from == 0);
         add_first_layer(part, t, s, n.p, from == 0);

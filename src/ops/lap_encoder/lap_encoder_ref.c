@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lap_encoder_ref.c -- fp64, only the maths. */
+/* lap_encoder_ref.c -- the reference of lap_encoder: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/lap_encoder/lap_encoder_slots.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lap_encoder_slots.h -- what the files of this folder share. */
+/* lap_encoder_slots.h -- what the files of lap_encoder share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_LAP_ENCODER_SLOTS_H
 #define MBA_LAP_ENCODER_SLOTS_H
 
@@ -14,7 +15,7 @@ typedef struct lap_encoder_attr {
     int64_t flip;
 } lap_encoder_attr;
 
-/* The hidden vectors of a few pairs live on the stack. */
+/* The hidden vectors of a few pairs are on the stack. */
 enum { LAP_HIDDEN_MAX = 256, LAP_LANES_MAX = 16 };
 
 /* Rows of weights are padded to whole vectors of any instruction set. */
@@ -35,8 +36,8 @@ MBA_CPU_DECLARE(lap_encoder_fwd);
 MBA_CPU_DECLARE(lap_encoder_bwd);
 mba_launch_fn lap_encoder_cuda, lap_encoder_bwd_cuda;
 
-/* CUDA: nodes of a block, forward and backward (one part of the gradients); pairs it looks at together backward, fewer
- * where shared memory is small; floats of shared memory; gradients of a part, wa, ba, wb, bb one behind the other. */
+/* CUDA: nodes per block, forward and backward (one part of the gradients); pairs per iteration of the backward pass,
+ * fewer if shared memory is small; floats of shared memory; gradients per part, in the order wa, ba, wb, bb. */
 enum { LAP_NODES = 32, LAP_WARPS = 8, LAP_PAIRS = 32, LAP_PAIRS_FEW = 8 };
 
 static inline size_t lap_fwd_floats(int64_t p, int64_t K)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* lap_encoder_test.c -- PyTorch's values (tools/golden/graph_ops.py), signs, counts, bits. */
+/* lap_encoder_test.c -- values of PyTorch (tools/golden/graph_ops.py), signs, counts, same bits. */
 #include "tests/rig.h"
 
 #include "ops/lap_encoder/lap_encoder.h"
@@ -57,7 +57,7 @@ static void lap_encoder_has_its_golden_values(void **state)
     rig_destroy(&l.r);
 }
 
-/* With random signs the batch is that of some signs, one per eigenvector: found by trying all of them without. */
+/* With random signs the result equals that of some choice of signs, one per eigenvector; the test tries all choices. */
 static void lap_encoder_flips_whole_eigenvectors(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void lap_encoder_flips_whole_eigenvectors(void **state)
         }
         assert_int_equal(matches, 1);
     }
-    assert_int_equal(flipped, (1 << K) - 1); // in twelve steps every one was flipped at least once
+    assert_int_equal(flipped, (1 << K) - 1); // in twelve steps each is flipped at least once
     rig_destroy(&f.r);
     rig_destroy(&q.r);
 }

@@ -73,7 +73,7 @@ static mba_status layernorm_bwd_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-/* CUDA, any rows: eight warps a block, a row each; the row comes from memory once. */
+/* CUDA, any rows: eight warps per block, one row each; a row is read from memory once. */
 static mba_launch *rows_launch(mba_plan *p, const mba_node *n, const char *kernel)
 {
     const int64_t grid = mba_ceil(mba_rows(n->in[0]), 8);
@@ -102,7 +102,7 @@ static mba_status layernorm_bwd_loop_plan(mba_plan *p, const mba_node *n, const 
     return MBA_OK;
 }
 
-/* CUDA, rows in whole vectors: thread groups (layernorm_cuda.cu); registers by vectors of a thread, as compiled for
+/* CUDA, rows of whole vectors: thread groups (layernorm_cuda.cu). Registers by vectors per thread, from ptxas for
  * sm_90. */
 static const int fwd_regs[LAYERNORM_VECTORS + 1] = { 0, 40, 48, 56, 72, 80 };
 static const int bwd_regs[LAYERNORM_VECTORS + 1] = { 0, 88, 112, 128, 128, 128 };
@@ -138,7 +138,7 @@ static mba_status layernorm_bwd_group_plan(mba_plan *p, const mba_node *n, const
     return mba__plan_norm_bwd(p, n, m, &b);
 }
 
-/* dims: R, C, how: 0 alone, 1 a view used twice, 2 behind a sum that dies here, 3 a view in whole vectors used
+/* dims: R, C, how: 0 alone, 1 a view used twice, 2 after a sum with no other use, 3 a view of whole vectors used
  * twice. */
 static void layernorm_build(mba_graph *g, const mba_case *c)
 {

@@ -8,7 +8,7 @@
 
 #include "core/graph.h"
 
-/* x (.., C), also columns of a wider matrix; w, b (C). */
+/* x (.., C), may be columns of a wider matrix; w, b (C). */
 mba_tensor *mba_layernorm(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *b, float eps);
 
 extern const mba_op mba_op_layernorm, mba_op_layernorm_bwd;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layernorm_cpu.c -- parts of rows in parallel. A row is fetched from memory once: the later passes over it find it in
- * the nearest cache. y may lie in the memory of x and dx in that of dy: every vector is read before its place is
- * written. */
+/* layernorm_cpu.c -- layernorm on the CPU: parts of rows in parallel. A row is fetched from memory once, because later
+ * passes find it in L1. y may share the memory of x, and dx that of dy: every vector is read before it is
+ * overwritten. */
 #include "device/cpu/simd.h"
 #include "ops/layernorm/layernorm_slots.h"
 
-enum { UNROLL = 4 }; /* vectors at once: their sums do not wait for each other */
+enum { UNROLL = 4 }; /* vectors per iteration, with independent sums */
 
 MBA_SIMD float sum4(const vf a[UNROLL]) { return vf_sum((a[0] + a[1]) + (a[2] + a[3])); }
 
@@ -19,7 +19,7 @@ MBA_SIMD float row_sum(const float *x, int64_t C)
     return sum4(a);
 }
 
-MBA_SIMD float row_squares(const float *x, float mean, int64_t C) // of x - mean
+MBA_SIMD float row_squares(const float *x, float mean, int64_t C) // sum of (x - mean)^2
 {
     vf      a[UNROLL] = { { 0 } };
     int64_t i = 0;
@@ -65,7 +65,7 @@ typedef struct grads {
     bool         adds;
 } grads;
 
-/* sum[0] += w dy, sum[1] += w dy (x - mean); missing lanes have w = 0. */
+/* sum[0] += w dy, sum[1] += w dy (x - mean); lanes beyond the row have w = 0. */
 MBA_SIMD void back_sums(float sum[2], grads g, int64_t C)
 {
     vf      a[UNROLL] = { { 0 } }, b[UNROLL] = { { 0 } };

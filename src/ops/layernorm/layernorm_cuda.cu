@@ -6,28 +6,28 @@
  *   of dy
  *
  * kernel     layernorm_fwd_group  a thread group per row, which stays in registers: mean, then variance, then y
- * kernel     layernorm_bwd_group  blocks stay; a thread group goes through rows with a stride, two rows ahead on their
- *            way by asynchronous copies into the thread's own slots; dw and db in registers, then per block
+ * kernel     layernorm_bwd_group  persistent blocks; a thread group loops over rows with a stride, while asynchronous
+ *            copies bring the next two rows into slots private to each thread; dw and db in registers, then per block
  *            (column_totals)
  * takes      rows of whole vectors at one pitch, up to 1280 of them
  * launch     forward: grid ceil(R / groups), block 128 or a group; backward: grid as many blocks as fit on the SMs,
- *            block 256, dynamic smem three rows of each thread group, of x and dy, and of dx where it is added to
+ *            block 256, dynamic smem three rows of each thread group, of x and dy, and of dx if it adds
  * resources  sm_90a, CUDA 13.0: layernorm_fwd_group 32 to 74 registers, 128 B of shared memory, no spill  [docs]
  *            layernorm_bwd_group 75 to 128 registers, 1024 B of shared memory, no spill  [docs]
- * moves      every operand once, parts of dw and db beside it: bound by DRAM
- * in flight  4 TB/s for 0.7 us is 22 KB an SM. Forward, R=25088 C=320 bf16: 16 rows a block, 7 blocks an SM, 5 vectors
- *            of 16 bytes a thread, 61 KB; 1568 blocks are 2 rounds of 132 x 6. Backward: 2 blocks of 16 groups an SM, 2
- *            rows of 5 vectors of 8 bytes of x and dy a thread, 82 KB; 4224 groups take 5.94 rows each. R=6272 C=640:
- *            784 blocks, one round; 2112 groups, 2.97 rows each
- * work       about 7 instructions a value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 where dx
+ * moves      every operand once, and partial sums of dw and db: bound by DRAM
+ * in flight  4 TB/s for 0.7 us is 22 KB per SM. Forward, R=25088 C=320 bf16: 16 rows per block, 7 blocks per SM, 5
+ *            vectors of 16 bytes per thread, 61 KB; 1568 blocks are 2 waves of 132 x 6. Backward: 2 blocks of 16 groups
+ *            per SM, 2 rows of 5 vectors of 8 bytes of x and dy per thread, 82 KB; 4224 groups take 5.94 rows each.
+ *            R=6272 C=640: 784 blocks, one wave; 2112 groups, 2.97 rows each
+ * work       about 7 instructions per value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 if dx
  *            adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
  * measured   H200: layernorm_fwd_group 9.52 us, 86 % of floor (memory), L1/shared 55 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
  *            layernorm_bwd_group 20.6 us, 80 % of floor (memory), DRAM 49 % busy; mambavision-t, 128 images  [docs]
- * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value a lane; the row is read again, from
- *            L1
- * kernel     layernorm_sums      (column_parts) dw and db: a column a thread, rows with a stride
+ * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value per lane; the row is read again,
+ *            from L1
+ * kernel     layernorm_sums      (column_parts) dw and db: one column per thread, rows with a stride
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a group, rows of a group, groups of a block, blocks */
 #include "ops/norm_rows.cuh"
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_group(laye
     group_zero_unused(t, warps[0]);
     group_zero_unused(t, warps[1]);
 
-    // 1. ask for all of the row, then its mean
+    // 1. load the whole row, then its mean
     packed<T, V>   px[NV];
     const T *const x = strip<const T>(a.x, own).row(row);
 #pragma unroll
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_group(laye
     }
     const float mean = group_sum<true>(sum, t, warps[0]) * each;
 
-    // 2. what is left of the row, and its squares
+    // 2. subtract the mean, sum the squares
 #pragma unroll
     for (int i = 0; i < NV; i++) {
         const float shift = own + i * apart < end ? mean : 0;
@@ -104,7 +104,8 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 3) layernorm_fwd_group(laye
     T *const y = strip<T>(a.y, own).row(row);
 #pragma unroll
     for (int i = 0; i < NV; i++) {
-        const int at = own + i * apart < cols ? own + i * apart : 0; // no branch: the weights come together
+        const int at = own + i * apart < cols ? own + i * apart
+                                              : 0; // no branch, so that all weights are loaded together
         float     w[V], b[V];
         load_weights(w, a.w + at);
         load_weights(b, a.b + at);
@@ -118,7 +119,7 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_fwd_loop(
 {
     const int64_t r = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
     const int     lane = threadIdx.x % 32;
-    if (r >= a.rows) return; // the whole warp leaves together
+    if (r >= a.rows) return; // uniform across the warp
     const T *x = a.x.row(r, a.cols);
     T       *y = a.y.row(r, a.cols);
     float    sum = 0, squares = 0;
@@ -139,19 +140,19 @@ template <typename T> struct layernorm_grads {
     strided_view<const T> dy, x; // (R, C)
     strided_view<T>       dx;
     const float          *w, *mean, *rstd;
-    float                *part; // (parts, 2, C): dw, db
+    float                *part; // (blocks, 2, C): partial sums of dw, db
     int64_t               rows, cols;
     int                   threads;
     bool                  adds;
 };
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // whose compiler wants a few registers more
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 // needs a few more registers
 enum { SM_100 = 1 };
 #else
 enum { SM_100 = 0 };
 #endif
 
-/* Two sums over a thread group at once; `warps` as for group_sum, a place for both. */
+/* Two sums over a thread group at once; `first` and `second` are like `warps` of group_sum. */
 static __device__ __forceinline__ float2 group_sums(float2 x, thread_group t, float *first, float *second)
 {
     if (t.threads < 32) {
@@ -180,14 +181,13 @@ static __device__ __forceinline__ float2 group_sums(float2 x, thread_group t, fl
     return x;
 }
 
-/* Vectors and rows that are not there are zeros in shared memory, so that nothing but copies and stores has a
- * condition, and the loads of all vectors go together: with a branch a vector they were waited for one after the other.
- * */
+/* Vectors and rows that do not exist are zeros in shared memory. So only copies and stores are conditional, and the
+ * loads of all vectors are issued together; with a branch per vector they would be serialized. */
 template <typename T, int NV, bool ADDS>
 __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_group(layernorm_grads<T> a)
 {
     constexpr int           V = LAYERNORM_BWD_WIDTH, STAGES = LAYERNORM_STAGES, OPERANDS = ADDS ? 3 : 2;
-    constexpr bool          HOLD = sizeof(T) == 2 && !SM_100; // a row in registers; else it is read again
+    constexpr bool          HOLD = sizeof(T) == 2 && !SM_100; // the row stays in registers; else it is read again
     extern __shared__ uint4 memory[];
     __shared__ __align__(16) float warps[2][2][MBA__GROUPS_MAX * GROUP_WARPS];
     const thread_group             t = group_of_thread(a.threads);
@@ -197,8 +197,8 @@ __global__ void __launch_bounds__(LAYERNORM_THREADS, 2) layernorm_bwd_group(laye
     const float          each = 1 / (float)cols;
     const strip<const T> in_x(a.x, own), in_dy(a.dy, own);
     const strip<T>       out_dx(a.dx, own);
-    T *const   slots = (T *)memory + (int)threadIdx.x * V; // of this thread: x, dy and what dx was, of vector i
-    const int  plane = (int)blockDim.x * V;
+    T *const  slots = (T *)memory + (int)threadIdx.x * V; // slots of this thread: x, dy and the previous dx of vector i
+    const int plane = (int)blockDim.x * V;
     const auto slot = [=](int stage, int operand, int i) {
         return slots + ((stage * OPERANDS + operand) * NV + i) * plane;
     };
@@ -351,7 +351,7 @@ struct layernorm_totals {
     }
 };
 
-/* ---- launching ---- */
+/* ---- launchers ---- */
 
 template <typename T> static layernorm_rows<T> rows_of(const mba_call *c, int threads)
 {
@@ -428,7 +428,7 @@ extern "C" mba_status layernorm_bwd_loop_cuda(const mba_call *c)
     MBA_WITH_DTYPE(c->node->in[XB]->type.dtype, T, const layernorm_grads<T> a = grads_of<T>(c, 32);
                    const layernorm_sums<T> f = { a.dy, a.x, a.mean, a.rstd, a.cols };
                    MBA_TRY((mba_column_sums<2, 1>(c, 0, c->node->in[XB], f, totals_of(c),
-                                                  a.part))); // before dx, which may lie in dy
+                                                  a.part))); // before dx, which may share the memory of dy
                    MBA_KERNEL(c, 2, layernorm_dx_loop<T>, a));
     return MBA_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layernorm_ref.c -- fp64, only the maths. */
+/* layernorm_ref.c -- the reference of layernorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/layernorm/layernorm_slots.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layernorm_test.c -- golden values, a large mean, many rows and threads; the general proofs run over `cases`. */
+/* layernorm_test.c -- golden values, a large mean, many rows and threads; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/layernorm/layernorm.h"
 
-/* From PyTorch: tools/golden/norms.py. */
+/* Values of PyTorch: tools/golden/norms.py. */
 static void layernorm_of_golden_values(void **state)
 {
     (void)state;
@@ -34,7 +34,7 @@ static void layernorm_of_golden_values(void **state)
     rig_destroy(&r);
 }
 
-/* Rows 1000 + (-1, 1): mean(x^2) - mean^2 in fp32 would keep no digit of their variance. */
+/* Rows 1000 + (-1, 1): mean(x^2) - mean^2 in fp32 would lose all digits of the variance. */
 static void layernorm_takes_a_large_mean(void **state)
 {
     (void)state;

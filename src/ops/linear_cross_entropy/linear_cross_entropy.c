@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy.c -- cross entropy of logits = x w^T that never exist as a whole: the declaration.
+/* linear_cross_entropy.c -- cross entropy of logits = x w^T, which never exist as a whole: the declaration.
  *
  *   forward   loss from x (R, M), w (V, M), target (R)
- *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss once
- *             more
+ *   backward  dz = k (softmax - 1[target]),  dx (R, M) = dz w,  dw (V, M) = dz^T x, fp32, both add; and the loss again
  *
- * Backward needs the logits anyway, so it makes the loss too, and a run of both passes leaves forward out
- * (mba_node_elide): three products a step and no logits kept. Forward is what evaluation runs. */
+ * The backward pass needs the logits anyway, so it computes the loss, too, and a run of both passes skips the forward
+ * node (mba_node_elide): three products per step, and no logits are saved. Evaluation runs the forward node. */
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -85,21 +84,21 @@ static mba_status lce_cpu_plan(mba_plan *p, const mba_node *n, const mba_machine
     return MBA_OK;
 }
 
-/* CUDA: a product that makes the logits of a block, a pass over them, and backward two products more. */
+/* CUDA: a product computes the logits of a block, a pass processes them, and backward two more products follow. */
 typedef void plan_product(mba_plan *p, const mba__product *x);
 
-/* Shared memory of the pass where a row stays in it: two blocks fit an SM, and the batches hold the row; else 0. */
+/* Shared memory of the pass if it holds a row: two blocks must fit on an SM, and the batches must cover the row; else
+ * 0. */
 static int64_t kept_bytes(const mba_machine *m, int64_t V, int64_t e)
 {
-    enum { RESERVED = 2048, VECTOR_BYTES = 16, AHEAD = 4 }; // an SM keeps 1024 for itself of each block
+    enum { RESERVED = 2048, VECTOR_BYTES = 16, AHEAD = 4 }; // the system reserves 1024 bytes per block
     const int64_t bytes = V * e / VECTOR_BYTES * VECTOR_BYTES;
     const bool    fits = 2 * (bytes + RESERVED) <= m->smem_sm_bytes && bytes + RESERVED <= m->smem_block_bytes;
     return lce_group_threads(V) == LCE_BLOCK && fits && bytes <= LCE_BATCHES * AHEAD * LCE_BLOCK * VECTOR_BYTES ? bytes
                                                                                                                 : 0;
 }
 
-/* The pass over m rows of logits. Backward looks at a row a second time, in shared memory or the outer cache, and
- * writes it. */
+/* Plans the pass over m rows of logits. Backward reads a row a second time, from shared memory or L2, and writes it. */
 static void plan_pass(mba_plan *p, const mba_machine *machine, int64_t m, int64_t V, int64_t bytes, bool bwd)
 {
     const int64_t smem = bwd ? kept_bytes(machine, V, bytes) : 0;
@@ -121,7 +120,7 @@ static void plan_blocks(mba_plan *p, const mba_node *n, const mba_machine *machi
     const double      e = (double)mba_dtype_bytes(x->type.dtype);
     const int         z = MBA_ARG_SCRATCH(LOGITS);
     mba_plan_scratch(p, "logits", mba_dtype_bytes(x->type.dtype) * (size_t)(rows * lce_pitch(V)));
-    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)(R + 1)); // and the scale
+    mba_plan_scratch(p, "losses of rows", sizeof(float) * (size_t)(R + 1)); // and one for the scale
     mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
     if (bwd) ce_plan_total(p, "cross_entropy_bwd_scale", R);
     for (int64_t r = 0; r < R; r += rows) {
@@ -170,7 +169,7 @@ static void lce_build(mba_graph *g, const mba_case *c)
         mba_linear_cross_entropy(g, x, w, mba_targets(g, "t", MBA_TYPE(MBA_I32, R), V));
         return;
     }
-    /* columns of both, from a tensor that is used twice: views, and gradients that add */
+    /* Columns of both, from a tensor that is used twice: views, and gradients that add. */
     mba_tensor *h = mba_relu2(g, x), *t = mba_targets(g, "t", MBA_TYPE(MBA_I32, R, 2), V);
     mba_tensor *loss[2];
     for (int k = 0; k < 2; k++)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy.h -- the head of a language model and its loss in one: the logits never exist as a whole.
+/* linear_cross_entropy.h -- the head of a language model and its loss in one operator: no full matrix of logits.
  *
  *     mba_tensor *targets = mba_targets(g, "targets", MBA_TYPE(MBA_I32, B, L), V);
  *     mba_tensor *loss    = mba_linear_cross_entropy(g, h, table, targets);    // h (B, L, M), table (V, M)
  *
- * The value of mba_cross_entropy(g, mba_linear(g, x, w), target), whose 4 R V bytes of logits are replaced by one
- * block of rows (see the .md). A step makes them once: the backward node makes the loss too, and the forward node is
- * for evaluation. */
+ * The value equals mba_cross_entropy(g, mba_linear(g, x, w), target), but instead of 4 R V bytes of logits there is one
+ * block of rows (see the .md). A step computes the logits once: the backward node computes the loss, too, and the
+ * forward node serves evaluation. */
 #ifndef MBA_LINEAR_CROSS_ENTROPY_H
 #define MBA_LINEAR_CROSS_ENTROPY_H
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy_cpu.c -- block after block of rows, in an order that only the shape decides.
+/* linear_cross_entropy_cpu.c -- linear_cross_entropy on the CPU: blocks of rows, in an order that depends only on the
+ * shape.
  *
- * A product (device/cpu/gemm.h) makes the logits of a block, a loop over its rows takes the loss from them and turns
- * them into their gradient, and two products use that. Each is parallel; blocks follow one another. */
+ * A product (device/cpu/gemm.h) computes the logits of a block. A loop over its rows computes the loss and replaces the
+ * logits by their gradient, which two more products use. Each step is parallel; blocks follow one another. */
 #include <string.h>
 
 #include "device/cpu/gemm.h"
 #include "ops/cross_entropy/cross_entropy_rows.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
 
-/* Rows r .. r + m of x, and their logits. */
+/* Rows r .. r + m - 1 of x, and their logits. */
 typedef struct block {
     int64_t r, m, V, pitch;
     float  *z;
@@ -32,8 +33,8 @@ static void logits(const mba_call *c, const block *b)
                                .ldc = b->pitch });
 }
 
-/* The loss of every row; where they are wanted, logits become their gradient: k (softmax - 1[target]), 0 where the
- * target is ignored. */
+/* Computes the loss of every row. With `gradient` it replaces logits by their gradient: k (softmax - 1[target]), 0 if
+ * the target is ignored. */
 static void pass(const mba_call *c, const block *b, bool gradient, float k)
 {
     const int32_t *target = c->in[TARGET];
@@ -73,7 +74,7 @@ static void make_dx(const mba_call *c, const block *b)
                                .ldc = mba_ld(dx) });
 }
 
-/* dw = dz^T x, added up over the blocks */
+/* dw = dz^T x, summed over the blocks */
 static void add_dw(const mba_call *c, const block *b)
 {
     const mba_tensor *x = c->node->in[X], *dw = c->node->out[DW];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy_cuda.cu -- block after block of rows: a product makes the logits of the block in scratch, a
- * kernel takes the loss of every row from them and turns them into their gradient, and two products use that. The loss
+/* linear_cross_entropy_cuda.cu -- blocks of rows in turn: a product computes the logits of the block in scratch, a
+ * kernel computes the loss of every row and replaces the logits by their gradient, and two products use that. The loss
  * and all sums over a row are fp32 and double; logits and their gradient have the type of the operands.
  *
  *   each[r] = lse(z[r]) - z[r,y(r)],   z[r,c] <- k (exp(z[r,c] - lse(z[r])) - [c = y(r)])
@@ -11,17 +11,16 @@
  * takes      fp32, bf16, any columns below 2^30, rows at multiples of 16 bytes
  * launch     grid ceil(R / (512 / group)), block 512
  * resources  sm_90a, CUDA 13.0: 40 to 63 registers, 128 B of shared memory, no spill  [docs]
- *            two blocks an SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in all) are still in L2 at
- *            the second look
+ *            two blocks per SM, whose rows (100 KB each at 50288 columns in bf16, 27 MB in all) are still in L2 when
+ *            they are read again
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM
- * issue      14 instructions a logit
+ * issue      14 instructions per logit
  * measured   H200: 214 us, 97 % of floor (memory), DRAM 82 % busy; mamba2-headline, 4 x 4096  [docs]
- * order      fixed: a thread's columns ascend, threads are added as a tree
+ * order      fixed: a thread adds its columns in ascending order, then a tree adds the threads
  *
- * Where two rows fit into the shared memory of an SM (bf16 on sm_90: up to 56 thousand columns) the gradient asks
- * for all of a row at once, by asynchronous copies, and its second look finds the row there: 200 KB in flight an SM, 54
- * registers, dynamic smem a row, the same bits. In steps of the H200 207 us, 101 % of the copy rate (without 247, 84
- * %). Against fp64 it ran there with 1031 columns, one batch; its indices and waits were emulated up to 56000. */
+ * If two rows fit into the shared memory of an SM (bf16 on sm_90: up to 56 thousand columns), the gradient copies the
+ * whole row asynchronously and reads it there a second time: 200 KB in flight per SM, 54 registers, dynamic smem a row,
+ * the same bits; 101 instead of 84 % of the copy rate in a step on the H200. Cases reach 1031 columns, one batch. */
 #include "device/cuda/async.cuh"
 #include "device/cuda/packed.cuh"
 #include "device/cuda/gemm_simt.cuh"
@@ -32,8 +31,8 @@ extern "C" {
 
 /* ---- the pass over a block of logits ---- */
 
-/* Vectors of a row wait as they lie in memory, which takes half the registers of numbers; one beyond the row is not
- * asked for. */
+/* Vectors of a row stay in their packed type, which takes half the registers of fp32. Vectors beyond the row are not
+ * loaded. */
 template <int N, int GROUP, typename T>
 static __device__ __forceinline__ void fetch(packed<T, N> (&u)[CE_AHEAD], const T *z, int c, int cols)
 {
@@ -42,7 +41,7 @@ static __device__ __forceinline__ void fetch(packed<T, N> (&u)[CE_AHEAD], const 
         if (c + j * GROUP * N + N <= cols) u[j].w = ((const packed<T, N> *)(z + c + j * GROUP * N))->w;
 }
 
-/* This thread's share of a row's sum. */
+/* A thread's share of the sum of a row. */
 template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum sum_row(const T *z, int cols, int lane)
 {
     ce_sum s = { CE_NONE, 0 };
@@ -64,7 +63,7 @@ template <int N, int GROUP, typename T> static __device__ __forceinline__ ce_sum
     return s;
 }
 
-/* z = k (exp(z - lse) - [column y]), this thread's share of a row, whose whole vectors are read from `from`. */
+/* z = k (exp(z - lse) - [column y]), a thread's share of a row. Whole vectors are read from `from`. */
 template <int N, int GROUP, typename T>
 static __device__ __forceinline__ void differentiate(T *z, const T *from, int cols, int lane, int y, float lse, float k)
 {
@@ -80,7 +79,7 @@ static __device__ __forceinline__ void differentiate(T *z, const T *from, int co
             unpack(v, u[j]);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] = k * ce_exp(v[i], base);
-            if ((unsigned)(y - at) < N) // one vector of the row: the others ask once, not for every value
+            if ((unsigned)(y - at) < N) // true for one vector of the row; one test per vector, not per value
 #pragma unroll
                 for (int i = 0; i < N; i++) v[i] -= at + i == y ? k : 0;
             store(z + at, v);
@@ -90,8 +89,8 @@ static __device__ __forceinline__ void differentiate(T *z, const T *from, int co
         z[c] = from_float<T>(k * ce_exp(to_float(z[c]), base) - (c == y ? k : 0));
 }
 
-/* This thread's share of a row on its way into `kept`: LCE_BATCHES batches of CE_AHEAD vectors, of which the last ones
- * may be empty. */
+/* Starts the copies of a thread's share of a row into `kept`: LCE_BATCHES batches of CE_AHEAD vectors, of which the
+ * last may be empty. */
 template <int N, typename T>
 static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int cols, int lane)
 {
@@ -106,7 +105,7 @@ static __device__ __forceinline__ void issue_row_loads(T *kept, const T *z, int 
     }
 }
 
-/* sum_row of what issue_row_loads brings, batch by batch as it comes in; columns behind the last vector come from z. */
+/* sum_row of what issue_row_loads copies, batch by batch as they arrive; columns after the last vector come from z. */
 template <int N, typename T>
 static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int cols, int lane)
 {
@@ -133,8 +132,9 @@ static __device__ __forceinline__ ce_sum sum_kept(const T *kept, const T *z, int
     return s;
 }
 
-/* Row r of z has the target and the loss of row first + r. From the last row up: the product before has written the
- * last ones last, and the one behind begins with the first, so that some of each are still in L2. */
+/* Row r of z has the target and the loss of row first + r. Rows are processed from the last to the first: the product
+ * before wrote the last rows last, and the product after begins with the first, so some rows of each are still in
+ * L2. */
 template <typename T, int GROUP, bool GRADIENT, bool KEPT>
 __global__ void __launch_bounds__(LCE_BLOCK, 2)
     linear_cross_entropy_rows(T *z, int64_t pitch, float *each, strided_view<const int32_t> target, const float *scale,
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(LCE_BLOCK, 2)
     extern __shared__ uint4 memory[];
     const int64_t           down = (int64_t)blockIdx.x * (LCE_BLOCK / GROUP) + threadIdx.x / GROUP, r = rows - 1 - down;
     const int               lane = threadIdx.x % GROUP;
-    if (r < 0) return; // the whole thread group leaves together
+    if (r < 0) return; // uniform per thread group
     const int y = *target.element(first + r);
     T *row = z + r * pitch, *const kept = KEPT ? (T *)memory : row;
     if (y < 0) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(LCE_BLOCK, 2)
         return;
     }
     if constexpr (KEPT) issue_row_loads<N>(kept, (const T *)row, cols, lane);
-    const float hit = to_float(row[y]); // before the barriers of the sum: behind them rows are overwritten
+    const float hit = to_float(row[y]); // before the barriers of the sum: after them the row is overwritten
     ce_sum      sum;
     if constexpr (KEPT) sum = sum_kept<N>((const T *)kept, (const T *)row, cols, lane);
     else sum = sum_row<N, GROUP>((const T *)row, cols, lane);
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(LCE_BLOCK, 2)
     if (GRADIENT) differentiate<N, GROUP>(row, (const T *)kept, cols, lane, y, lse, *scale);
 }
 
-/* ---- launching ---- */
+/* ---- launchers ---- */
 
 typedef mba_status product_fn(const mba_call *c, int k, mba_cuda_gemm_args *g);
 
@@ -177,7 +177,7 @@ static mba_status by_library(const mba_call *c, int k, mba_cuda_gemm_args *g)
 
 static mba_status by_tiles(const mba_call *c, int k, mba_cuda_gemm_args *g) { return mba_cuda_gemm_simt(c, k, g); }
 
-/* What all blocks share, and the rows first .. first + m-1 of the one at hand. */
+/* Arguments of all blocks, and the rows first .. first + m-1 of the current one. */
 struct head {
     const char                 *x, *w;
     int64_t                     R, M, V, rows, e, ldx, ldw, pitch, first, m;
@@ -246,7 +246,7 @@ static mba_status make_dx(const mba_call *c, int k, const head *h, product_fn *p
     return product(c, k, &g);
 }
 
-/* dw = dz^T x, added up over the blocks */
+/* dw = dz^T x, summed over the blocks */
 static mba_status add_dw(const mba_call *c, int k, const head *h, product_fn *product)
 {
     mba_cuda_gemm_args g = {};
@@ -282,7 +282,7 @@ static mba_status pass(const mba_call *c, int k, const head *h, bool gradient)
     return gradient ? pass<32, true, false>(c, k, h) : pass<32, false, false>(c, k, h);
 }
 
-/* Both directions; launches are numbered as the plan lists them. */
+/* Both directions; launches have the order of the plan. */
 static mba_status blocks(const mba_call *c, product_fn *product)
 {
     const mba_node *n = c->node;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy_ref.c -- fp64, only the maths, of both directions: backward makes the loss too. */
+/* linear_cross_entropy_ref.c -- the reference of linear_cross_entropy, both directions: fp64, dense arrays, plain
+ * loops. Backward computes the loss, too. */
 #include <math.h>
 
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy_slots.h -- what the files of this folder share. */
+/* linear_cross_entropy_slots.h -- what the files of linear_cross_entropy share: slots by name, attributes, scratch and
+ * the declarations of variants. */
 #ifndef MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 #define MBA_LINEAR_CROSS_ENTROPY_SLOTS_H
 
 #include "core/op.h"
 
 enum { X, W, TARGET, DLOSS, LOSSB }; /* in; the last two only backward: the gradient of the loss, and the loss */
-enum { LOSS, DX, DW };               /* out; the last two only backward, which makes the loss again */
+enum { LOSS, DX, DW };               /* out; the last two only backward, which computes the loss again */
 typedef struct lce_bwd_attr {
     int32_t wants_x, wants_w;
 } lce_bwd_attr;
 
-/* Logits exist as one block of rows over the whole vocabulary: on the CPU LCE_ROWS of them, on CUDA some 2^28 logits,
- * or 2^29 where rows are wide, and all else is larger too: every block reads and writes dw once more. There are as few
- * blocks of 128s of rows as that takes and never more than a plan has launches for. Both directions cut alike, so that
- * they see the same bits. Rows begin 16 numbers further than they must on the CPU: rows a power of two
- * apart would share one set of the nearest cache. */
+/* Logits exist for one block of rows over the whole vocabulary. On the CPU a block has LCE_ROWS rows, on CUDA some 2^28
+ * logits, or 2^29 if rows of x are wide, where everything else is larger, too: every block reads and writes dw again.
+ * Blocks are multiples of 128 rows, as few as this allows, and never more than a plan has launches for. Both directions
+ * use the same blocks, so that they have the same bits. On the CPU the pitch of rows is 16 values larger than needed:
+ * rows that are a power of two apart would share one set of L1. */
 enum { LOGITS, ROWS, LIBRARY }; /* scratch; the last only on CUDA */
 enum { LCE_ROWS = 512, LCE_PAD = 16, LCE_BLOCKS_MAX = 16, LCE_BLOCK_LOGITS = 1 << 28, LCE_WIDE = 2048 };
 
@@ -27,10 +28,10 @@ static inline int64_t lce_block_rows(int64_t R, int64_t V, int64_t M)
     return rows < R ? rows : R;
 }
 
-static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; } /* rows begin at 16 bytes, whatever V */
+static inline int64_t lce_pitch(int64_t V) { return mba_ceil(V, 64) * 64; } /* rows are 16-byte aligned for any V */
 
-/* Of the CUDA kernel: threads of a block, threads that share a row, blocks. A row that is kept in shared memory comes
- * in batches of four vectors a thread. */
+/* CUDA kernel: threads per block, threads that share a row, blocks. A row that stays in shared memory is copied in
+ * batches of four vectors per thread. */
 enum { LCE_BLOCK = 512, LCE_BATCHES = 4 };
 static inline int     lce_group_threads(int64_t cols) { return cols > 1024 ? LCE_BLOCK : 32; }
 static inline int64_t lce_grid(int64_t rows, int64_t cols)

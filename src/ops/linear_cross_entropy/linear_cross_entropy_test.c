@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear_cross_entropy_test.c -- several blocks against plain loops and against the two operators it replaces;
- * hand-worked values, one-sided gradients, who runs in which passes, cost and memory, bits. */
+/* linear_cross_entropy_test.c -- several blocks compared with plain loops and with the two operators it replaces;
+ * hand-worked values, single gradients, which node runs in which pass, cost and memory, same bits. */
 #include "tests/threads.h"
 
 #include "core/print.h"
@@ -10,7 +10,7 @@
 #include "ops/linear_cross_entropy/linear_cross_entropy_slots.h"
 #include "ops/matmul/matmul.h"
 
-/* Three blocks of rows, more columns than a span of a sum, and nothing left that a vector width divides. */
+/* Three blocks of rows, more columns than one span of a sum, and sizes that no vector width divides. */
 enum { R = 2 * LCE_ROWS + 11, M = 5, V = 4096 + 37 };
 
 typedef struct head {
@@ -96,7 +96,7 @@ static void linear_cross_entropy_of_several_blocks_follows_plain_loops(void **st
             }
     }
     assert_near(*values(&h, h.loss), loss, 1e-6 * loss);
-    double topx = 0, topw = 0; // sums of V and of R rounded terms: 4 sqrt(K) units of the largest
+    double topx = 0, topw = 0; // tolerance for sums of V and of R terms: 4 sqrt(K) units of the largest
     for (int i = 0; i < R * M; i++) topx = fmax(topx, fabs(dx[i]));
     for (int i = 0; i < V * M; i++) topw = fmax(topw, fabs(dw[i]));
     for (int i = 0; i < R * M; i++) assert_near(gradient(&h, h.x)[i], dx[i], topx * 4 * sqrt(V) / 16777216);
@@ -107,7 +107,7 @@ static void linear_cross_entropy_of_several_blocks_follows_plain_loops(void **st
     destroy(h);
 }
 
-/* The same as the two operators, and adding a second micro-batch doubles both gradients. */
+/* Equals the two operators; accumulating a second micro-batch doubles both gradients. */
 static void linear_cross_entropy_is_linear_then_cross_entropy(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void linear_cross_entropy_is_linear_then_cross_entropy(void **state)
     destroy(two);
 }
 
-/* A frozen table or an input as x: only the other gradient is made, and paid for. */
+/* With a frozen table, or an input as x, only the other gradient is computed and counted. */
 static void linear_cross_entropy_makes_only_the_gradients_that_are_wanted(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void linear_cross_entropy_makes_only_the_gradients_that_are_wanted(void *
         assert_true(b->op == &mba_op_linear_cross_entropy_bwd);
         assert_int_equal(b->out[DX] != NULL, !k);
         assert_int_equal(b->out[DW] != NULL, k);
-        assert_near(b->op->cost(b).tensor_flops, 2 * 2 * 6 * 9 * 4, 0); // the logits, and one gradient
+        assert_near(b->op->cost(b).tensor_flops, 2 * 2 * 6 * 9 * 4, 0); // the product of the logits, and one gradient
         mba_program_destroy(run_once(g, &(mba_step){ 0 }, 1));
         mba_graph_destroy(g);
     }
@@ -149,7 +149,8 @@ static void linear_cross_entropy_never_holds_the_logits(void **state)
 {
     (void)state;
     head         h = make(R, M, V, true, false);
-    const size_t most = sizeof(float) * LCE_ROWS * (V + LCE_PAD) + 64 * R; // a block, and vectors over rows
+    const size_t most = sizeof(float) * LCE_ROWS * (V + LCE_PAD)
+                        + 64 * R; // a block, and vectors with one value per row
     assert_true(h.p->layout.arena_bytes[MBA_ACT] <= most && most < sizeof(float) * R * V * 0.6);
     const mba_cost f = h.g->nodes[0]->op->cost(h.g->nodes[0]);
     assert_near(f.tensor_flops, 2.0 * R * M * V, 0);
@@ -164,8 +165,8 @@ static void count_node(void *ctx, const mba_node *n, const mba_plan *plan)
                                                                || n->op == &mba_op_linear_cross_entropy_bwd;
 }
 
-/* A step runs backward alone, which makes the loss too: three products. Evaluation runs forward alone, and leaves the
- * gradients as they are. The losses are the same bits. */
+/* A step runs only backward, which computes the loss, too: three products. Evaluation runs only forward, and leaves the
+ * gradients unchanged. The losses have the same bits. */
 static void linear_cross_entropy_runs_once_in_a_step(void **state)
 {
     (void)state;
@@ -185,7 +186,7 @@ static void linear_cross_entropy_runs_once_in_a_step(void **state)
     destroy(h);
 }
 
-/* Where another node reads the loss, it must be there before backward: forward runs then. */
+/* If another node reads the loss, it must exist before the backward pass: then the forward node runs. */
 static void linear_cross_entropy_runs_where_its_loss_is_read(void **state)
 {
     (void)state;

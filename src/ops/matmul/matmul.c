@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul.c -- C = op(A) op(B), over the last two axes; the one GEMM of the graph. Its gradient is itself.
+/* matmul.c -- C = op(A) op(B) over the last two axes, the only GEMM of the graph: the declaration. It is its own
+ * gradient.
  *
  *   forward   y  (R, N) = x  (R, K) w (N, K)^T (+ bias (N))
  *   backward  dx (R, K) = dy (R, N) w           dw (N, K) = dy^T x, fp32, adds;    dbias: bias_bwd */
@@ -19,7 +20,8 @@ matmul_dims matmul_dims_of(const mba_node *n)
                           .k = t->ta ? mba_rows(a) : mba_cols(a) };
 }
 
-/* Rows that are not real must stay zeros, and the product does not know them: there mba_bias adds it. */
+/* Rows beyond the count must stay zero, but the product does not know the count: in ragged batches mba_bias adds the
+ * bias. */
 static mba_status bias_fits(const mba_node *n, int64_t columns)
 {
     const matmul_attr *t = n->attr;
@@ -41,7 +43,7 @@ static mba_status matmul_shape(const mba_node *n, mba_type *out)
              (long long)kb);
     if (n->in[BIAS]) MBA_TRY(bias_fits(n, d.n));
     out[C] = MBA_TYPE(t->out, d.m, d.n);
-    if (!t->ta) { // keep the leading axes of A
+    if (!t->ta) { // C has the leading axes of A
         out[C] = n->in[A]->type;
         out[C].dtype = t->out;
         out[C].dim[out[C].rank - 1] = d.n;
@@ -68,7 +70,7 @@ static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     const matmul_attr *t = n->attr;
     mba_tensor        *x = n->in[A], *w = n->in[B];
-    mba_assert(!t->ta && t->tb); // what mba_linear makes
+    mba_assert(!t->ta && t->tb); // the form that mba_linear makes
     if (mba_wants(x)) mba_grad_add(g, x, matmul(g, d[C], w, NULL, (matmul_attr){ .out = x->type.dtype }));
     if (mba_wants(w)) mba_grad_add(g, w, matmul(g, d[C], x, NULL, (matmul_attr){ .ta = 1, .out = MBA_F32 }));
     if (mba_wants(n->in[BIAS])) mba_grad_add(g, n->in[BIAS], mba_bias_grad(g, d[C]));
@@ -120,7 +122,7 @@ void mba__plan_library(mba_plan *p, const mba__product *x)
     if (x->bias) mba_phase_move(l, MBA_LOAD, x->bias, T * x->out_bytes);
     if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, (double)T * T * x->out_bytes);
     mba_phase_move(l, MBA_STORE, x->c, (double)T * T * x->out_bytes);
-    mba_launch_role(l, 4); // the producer
+    mba_launch_role(l, 4); // the producer warps
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(x->k, TK), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     mba_phase_move(l, MBA_ASYNC, x->a, T * TK * x->in_bytes);
@@ -164,7 +166,7 @@ static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
-/* Rows at any place: the library has kernels for most of them, and tiles take the rest. */
+/* Rows without alignment: the library has kernels for most of them; the launcher uses tiles for the rest. */
 static mba_status matmul_unaligned_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba__product x = product_of(n);
@@ -203,7 +205,7 @@ const mba_op mba_op_matmul = {
     .cpu = (const mba_variant[]){ { "tiles", NULL, MBA_CPU(matmul_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "cublaslt", matmul_cublaslt_plan, MBA_CUDA(matmul_cuda) },
                                    { "unsplit", matmul_cublaslt_plan,
-                                     MBA_CUDA(matmul_unsplit_cuda) }, // never in two products
+                                     MBA_CUDA(matmul_unsplit_cuda) }, // never splits a product in two
                                    { "unaligned", matmul_unaligned_plan, MBA_CUDA(matmul_unaligned_cuda) },
                                    { "tiles", matmul_tiles_plan, MBA_CUDA(matmul_tiles_cuda) },
                                    { 0 } },

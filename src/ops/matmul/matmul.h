@@ -4,7 +4,7 @@
  *     mba_tensor *y = mba_linear(g, x, w);             // y (.., N) = x (.., K) w (N, K)^T
  *     mba_tensor *z = mba_linear_bias(g, x, w, b);     // the same + b (N)
  *
- * b has the type of x, and every row of x is real. */
+ * b has the type of x. The batch must not be ragged if there is a bias. */
 #ifndef MBA_MATMUL_H
 #define MBA_MATMUL_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul_cpu.c -- one single-threaded product per tile (device/cpu/gemm.h). In a ragged batch only the rows that are
- * real are multiplied: those behind them are zeros in a result, and are left out of a sum over rows. */
+/* matmul_cpu.c -- matmul on the CPU: one single-threaded product per tile (device/cpu/gemm.h). In a ragged batch only
+ * the valid rows are multiplied: the other rows of a result are zeros, and sums over rows leave them out. */
 #include "device/cpu/gemm.h"
 #include "ops/matmul/matmul_slots.h"
 #include "ops/rows.h"

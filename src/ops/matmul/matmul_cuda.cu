@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul_cuda.cu -- cuBLASLt (device/cuda/gemm.h): bf16 operands with fp32 sums, or fp32 throughout; and plain tiles
- * (device/cuda/gemm_simt.cuh) for the rest. */
+/* matmul_cuda.cu -- matmul by cuBLASLt (device/cuda/gemm.h), with bf16 operands and fp32 sums or fp32 throughout; plain
+ * tiles (device/cuda/gemm_simt.cuh) for the rest. */
 #include "device/cuda/gemm_simt.cuh"
 extern "C" {
 #include "ops/matmul/matmul_slots.h"
@@ -42,7 +42,7 @@ static mba_status by_library(const mba_call *c, bool cut)
 extern "C" mba_status matmul_cuda(const mba_call *c) { return by_library(c, true); }
 extern "C" mba_status matmul_unsplit_cuda(const mba_call *c) { return by_library(c, false); }
 
-/* Rows at odd places: the library has kernels for most of them. */
+/* Rows without alignment: the library has kernels for most of them. */
 extern "C" mba_status matmul_unaligned_cuda(const mba_call *c)
 {
     mba_cuda_gemm_args g = product_of(c);

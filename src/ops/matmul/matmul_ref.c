@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul_ref.c -- fp64, three loops. */
+/* matmul_ref.c -- the reference of matmul: fp64, three loops. */
 #include "ops/matmul/matmul_slots.h"
 
 void matmul_ref(const mba_ref_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul_slots.h -- what the files of this folder share. */
+/* matmul_slots.h -- what the files of matmul share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_MATMUL_SLOTS_H
 #define MBA_MATMUL_SLOTS_H
 

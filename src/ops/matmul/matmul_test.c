@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* matmul_test.c -- ragged batches: what stands behind the real rows is never read, and becomes zeros; what a bias must
- * be; products in two. */
+/* matmul_test.c -- ragged batches: rows beyond the count are never read, and become zeros in results; requirements on a
+ * bias; products split in two. */
 #include "tests/rig.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { R = 150, REAL = 131, K = 9, M = 13, N = 21 };
 
-/* x v^T w^T + b + the same again, over rows of a kind; everything behind the real rows of the inputs is NaN. */
+/* x v^T w^T + b + the same again, over ragged rows; everything beyond the valid rows of the inputs is NaN. */
 typedef struct net {
     rig         r;
     mba_tensor *x, *v, *w, *b, *y, *dy;
@@ -65,7 +65,7 @@ static void matmul_sees_only_real_rows(void **state)
     rig_destroy(&u.r);
 }
 
-/* Nodes are counted and edges are none: their products are empty sums. */
+/* There are nodes but no edges: the products over edges are empty sums. */
 static void matmul_of_no_rows_leaves_no_trace(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void a_bias_fits_the_result_and_wants_every_row_real(void **state)
     mba_graph_destroy(g);
 }
 
-/* ---- a gradient of weights in two products, on a GPU ---- */
+/* ---- a gradient of weights that is split in two products, on a GPU ---- */
 
 /* The gradient of w (N, K) in y = x w^T over `rows` rows, in bf16 with fp32 sums; the caller frees it. */
 static float *weight_gradient(const mba_device *d, const mba_case *c, const char *variants)
@@ -135,7 +135,7 @@ static float *weight_gradient(const mba_device *d, const mba_case *c, const char
     return out;
 }
 
-/* On 132 processors the tiles of 17000 x 512 are two rounds and two more: its last 104 rows are a product of their
+/* On 132 SMs the tiles of 17000 x 512 make two waves and two tiles more, so the last 104 rows are a product of their
  * own. */
 static void a_product_cut_in_two_is_the_whole_one(void **state)
 {
@@ -151,11 +151,11 @@ static void a_product_cut_in_two_is_the_whole_one(void **state)
             norm += (double)whole[i] * (double)whole[i];
             row += ((double)cut[i] - (double)whole[i]) * ((double)cut[i] - (double)whole[i]);
         }
-        if (row > off) off = row; // the worst row: a wrong one is far off
+        if (row > off) off = row; // the worst row: an error shows as a large difference
     }
     norm /= (double)c.dim[1];
     assert_true(norm > 0);
-    assert_near(sqrt(off / norm), 0, 1e-5); // fp32 sums of 4096 in another order
+    assert_near(sqrt(off / norm), 0, 1e-5); // fp32 sums of 4096 terms in another order
     free(cut);
     free(whole);
 }

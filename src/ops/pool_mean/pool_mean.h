@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pool_mean.h -- the mean of an image over its positions, channel by channel: what stands before the classifier.
+/* pool_mean.h -- global average pooling: the mean of an image over its positions, per channel, before the classifier.
  *
- *     mba_tensor *f = mba_pool_mean(g, x);             // (B, H, W, C) -> (B, C); (B, L, C) is taken as well
+ *     mba_tensor *f = mba_pool_mean(g, x);             // (B, H, W, C) -> (B, C); (B, L, C) works, too
  */
 #ifndef MBA_POOL_MEAN_H
 #define MBA_POOL_MEAN_H

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pool_mean_cpu.c -- items of one image and a block of channels; positions are added first to last. */
+/* pool_mean_cpu.c -- pool_mean on the CPU: a work item is one image and a block of channels; positions are added in
+ * order. */
 #include "ops/pool_mean/pool_mean_slots.h"
 
 mba_status MBA_CPU_FN(pool_mean_fwd)(const mba_call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pool_mean_ref.c -- fp64. */
+/* pool_mean_ref.c -- the reference of pool_mean: fp64, dense arrays, plain loops. */
 #include "ops/pool_mean/pool_mean_slots.h"
 
 void pool_mean_ref(const mba_ref_call *c)

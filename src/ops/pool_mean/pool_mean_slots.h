@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pool_mean_slots.h -- what the files of this folder share. */
+/* pool_mean_slots.h -- what the files of pool_mean share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_POOL_MEAN_SLOTS_H
 #define MBA_POOL_MEAN_SLOTS_H
 
@@ -13,9 +14,9 @@ enum { DX };
 
 typedef struct pool_mean_attr {
     mba_type image;
-} pool_mean_attr; /* of the backward node: what dx is like */
+} pool_mean_attr; /* attribute of the backward node: the type of dx */
 
-/* Channels of one work item: all of an image, as a rule, so that it is read from its first byte to its last. */
+/* Channels per work item: usually all, so that an image is read sequentially. */
 enum { POOL_CHANNELS = 1024 };
 
 void pool_mean_ref(const mba_ref_call *c);
@@ -24,7 +25,7 @@ MBA_CPU_DECLARE(pool_mean_fwd);
 MBA_CPU_DECLARE(pool_mean_bwd);
 mba_launch_fn pool_mean_cuda, pool_mean_bwd_cuda;
 
-/* CUDA: values a thread takes at once, and blocks of 32 such vectors in a row. */
+/* CUDA: values per thread, and blocks of 32 such vectors in a row. */
 static inline int pool_mean_at_once(const mba_tensor *x, const mba_tensor *y)
 {
     const mba_tensor *const t[] = { x, y };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pool_mean_test.c -- hand-worked values and a large image; the general proofs run over `cases`. */
+/* pool_mean_test.c -- hand-worked values and a large image; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/pool_mean/pool_mean.h"

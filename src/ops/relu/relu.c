@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu.c -- y = max(0, x), and dx = dy where y > 0: the declaration. The backward looks at y, which the next operator
- * keeps anyway, so that x may die and y take its place. */
+/* relu.c -- y = max(0, x), and dx = dy where y > 0: the declaration. The backward pass reads y, which the next operator
+ * saves anyway, so that y may overwrite x. */
 #include "ops/relu/relu.h"
 
 #include "ops/add/add.h"

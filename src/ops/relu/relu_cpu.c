@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_cpu.c -- spans in parallel; NaN goes through forward. */
+/* relu_cpu.c -- relu on the CPU: spans in parallel. NaN passes through in the forward pass. */
 #include "device/cpu/simd.h"
 #include "ops/relu/relu_slots.h"
 
@@ -28,7 +28,7 @@ mba_status MBA_CPU_FN(relu_bwd)(const mba_call *c)
         const float  *dy = mba__span_at(n->in[DY], c->in[DY], w, p), *y = mba__span_at(n->in[YB], c->in[YB], w, p);
         float        *dx = mba__span_at(n->out[DX], c->out[DX], w, p);
         const int64_t m = mba__span_elems(w, p);
-        for (int64_t i = 0; i < m; i += MBA_LANES) { // selected, never branched on: signs are not predictable
+        for (int64_t i = 0; i < m; i += MBA_LANES) { // a select, no branch: signs are not predictable
             const vf d = vf_select(vf_load_n(y + i, m - i) > 0.0f, vf_load_n(dy + i, m - i), vf_set(0));
             vf_store_n(dx + i, adds ? d + vf_load_n(dx + i, m - i) : d, m - i);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand moves once. */
+/* relu_cuda.cu -- kernel `elementwise` of device/cuda/elementwise.cuh: each operand is read or written once. */
 #include "device/cuda/elementwise.cuh"
 extern "C" {
 #include "ops/relu/relu_slots.h"

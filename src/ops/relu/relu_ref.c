@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_ref.c -- fp64, only the maths. */
+/* relu_ref.c -- the reference of relu: fp64, dense arrays, plain loops. */
 #include "ops/relu/relu_slots.h"
 
 void relu_ref(const mba_ref_call *c)

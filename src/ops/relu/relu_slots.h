@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_slots.h -- what the files of this folder share. */
+/* relu_slots.h -- what the files of relu share: slots by name and the declarations of variants. */
 #ifndef MBA_RELU_SLOTS_H
 #define MBA_RELU_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu_test.c -- hand-worked values, NaN, memory, bits; the general proofs run over `cases`. */
+/* relu_test.c -- hand-worked values, NaN, memory, same bits; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/add/add.h"
@@ -20,7 +20,7 @@ static void relu_of_hand_worked_values(void **state)
     rig_run(&r);
     assert_golden(&r, y, (double[]){ 0, 0, 0.5, 3 });
     assert_golden(&r, rig_grad(&r, p), (double[]){ 0, 0, 2, -1 });
-    rig_set(&r, p, 1, NAN); // must reach the loss
+    rig_set(&r, p, 1, NAN); // NaN must reach the loss
     rig_run(&r);
     assert_true(isnan(rig_have(&r, y, 1)));
     rig_destroy(&r);

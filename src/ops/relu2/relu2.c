@@ -32,7 +32,7 @@ static void relu2_build(mba_graph *g, const mba_case *c)
         mba_relu2(g, x);
         return;
     }
-    /* halves activated by themselves and joined again, and the left one used twice: views at work */
+    /* Both halves are activated separately and concatenated, and the left one is used twice: tests views. */
     mba_tensor *y = mba_relu2(g, x);
     mba_tensor *l = mba_slice(g, y, 1, 0, c->dim[2]), *r = mba_slice(g, y, 1, c->dim[2], c->dim[1] - c->dim[2]);
     if (c->dim[3]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu2_cpu.c -- rows in parallel; the compiler makes the inner loop wide. */
+/* relu2_cpu.c -- relu2 on the CPU: rows in parallel; the compiler vectorises the inner loop. */
 #include "ops/relu2/relu2_slots.h"
 
 mba_status MBA_CPU_FN(relu2_fwd)(const mba_call *c)

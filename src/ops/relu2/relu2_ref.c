@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu2_ref.c -- fp64, only the maths. */
+/* relu2_ref.c -- the reference of relu2: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/relu2/relu2_slots.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu2_slots.h -- what the files of this folder share: slots by name, and who implements them. */
+/* relu2_slots.h -- what the files of relu2 share: slots by name and the declarations of variants. */
 #ifndef MBA_RELU2_SLOTS_H
 #define MBA_RELU2_SLOTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu2_test.c -- hand-worked values; the general proofs run over `cases` in tests/operators_test.c. */
+/* relu2_test.c -- hand-worked values; tests/operators_test.c checks the `cases`. */
 #include "tests/test.h"
 
 #include "ops/relu2/relu2_slots.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* residual.c -- y = x + f gamma v, f per sample, gamma per channel: the declaration. The gradient of x is dy itself.
- * The backward node has the stream of the forward one and draws the same numbers. */
+ * The backward node has the random stream of the forward node, so it draws the same numbers. */
 #include "ops/residual/residual.h"
 
 #include "ops/add/add.h"
@@ -53,7 +53,7 @@ static void residual_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
         mba_grad_add(g, n->in[BRANCH], b->out[DV]);
         if (n->in[GAMMA]) mba_grad_add(g, n->in[GAMMA], b->out[DGAMMA]);
     }
-    mba_grad_pass(g, n->in[X], d[Y]); // last: whoever adds to it later must not reach the node above
+    mba_grad_pass(g, n->in[X], d[Y]); // last: later contributions add into dy, which the node above must read before
 }
 
 static mba_cost residual_cost(const mba_node *n)
@@ -87,7 +87,7 @@ static mba_status residual_bwd_cuda_plan(mba_plan *p, const mba_node *n, const m
 }
 
 /* dims: samples, rows per sample, C, drop in percent, gamma, how: 1 columns of a view, 2 the branch is the stream;
- * factors given (every third is 0). */
+ * whether factors are given (every third is 0). */
 static void residual_build(mba_graph *g, const mba_case *c)
 {
     const int64_t     S = c->dim[0], R = c->dim[1], C = c->dim[2], how = c->dim[5], wide = how == 1 ? 2 * C + 1 : C;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* residual_cpu.c -- parts of rows in parallel; a branch that is left out is not read. y may lie in the memory of v and
- * dv in that of dy. */
+/* residual_cpu.c -- residual on the CPU: parts of rows in parallel; a dropped branch is not read. y may share the
+ * memory of v, and dv that of dy. */
 #include "ops/residual/residual_slots.h"
 
 static float factor_of(const mba_call *c, int slot, int64_t sample)

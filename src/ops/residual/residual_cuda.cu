@@ -3,13 +3,13 @@
  *
  *   x, v, y, dy, dv (R, C) fp32 or bf16     gamma, dgamma (C) fp32     f (samples) given, or drawn
  *
- * kernel     residual_rows     a thread takes two vectors of 16 bytes of every operand, 256 vectors apart; a branch
- *            that is left out is not read
- * kernel     residual_sums     (column_parts) the gradients where there is a gamma: V columns a thread, rows with a
+ * kernel     residual_rows     a thread takes two vectors of 16 bytes of every operand, 256 vectors apart; a dropped
+ *            branch is not read
+ * kernel     residual_sums     (column_parts) the gradients if there is a gamma: V columns per thread, rows with a
  *            stride
- * launch     grid ceil(R C / V / 512), block 256; parts as planned in ops/columns.h
+ * launch     grid ceil(R C / V / 512), block 256; parts by ops/columns.h
  * moves      each operand once
- * in flight  5 blocks an SM, 256 threads, 4 vectors of 16 bytes: 82 KB of the 22 that 4 TB/s for 0.7 us need
+ * in flight  5 blocks per SM, 256 threads, 4 vectors of 16 bytes: 82 KB; 4 TB/s for 0.7 us needs 22 KB
  * measured   H200: residual 26 us, 94 % of floor (memory), DRAM 68 % busy; mambavision-t, 128 images  [docs]
  *            not yet: residual_sums  [docs]
  * order      fixed: rows of a part, threads of a block, parts */
@@ -19,9 +19,9 @@ extern "C" {
 #include "ops/residual/residual_slots.h"
 }
 
-enum { RESIDUAL_DEPTH = 2 }; /* vectors of a thread */
+enum { RESIDUAL_DEPTH = 2 }; /* vectors per thread */
 
-/* drop is a probability times 2^32, rounded down; keep the factor of what stays. */
+/* drop is a probability times 2^32, rounded down; keep is the factor of samples that are not dropped. */
 struct chance {
     const float *given;
     uint64_t     drop;
@@ -30,8 +30,9 @@ struct chance {
     int64_t      rows;
 };
 
-/* residual_draw of residual_slots.h: the same numbers. There u + 1 <= p 2^32 is asked in double, where both are exact;
- * here u < drop in integers: doubles and a division in every thread were 136 of the backward's 744 instructions. */
+/* residual_draw of residual_slots.h, with the same numbers. That function tests u + 1 <= p 2^32 in double, where both
+ * are exact; this one tests u < drop in integers, because doubles and a division in every thread take 136 of 744
+ * instructions of the backward kernel. */
 static __device__ __forceinline__ float factor(chance k, const mba_step *step, int64_t sample)
 {
     if (k.given) return k.given[sample];
@@ -41,23 +42,24 @@ static __device__ __forceinline__ float factor(chance k, const mba_step *step, i
     const uint32_t mine = sample % 4 == 0   ? u[0]
                           : sample % 4 == 1 ? u[1]
                           : sample % 4 == 2 ? u[2]
-                                            : u[3]; // registers have no index
+                                            : u[3]; // no indexing, which would need local memory
     return mine < k.drop ? 0.0f : k.keep;
 }
 
-/* Of a row; a division of 64 bits only where it must be. */
+/* The sample of a row; a 64-bit division only if needed. */
 static __device__ __forceinline__ int64_t sample_of(const chance &k, int64_t row)
 {
     return (row | k.rows) >> 31 ? row / k.rows : (int64_t)((uint32_t)row / (uint32_t)k.rows);
 }
 
-/* out = (base) + f gamma v; base is x forward, and what is there where dv adds. I holds the number of a vector. */
+/* out = (base) + f gamma v. base is x forward; backward it is the present dv if that adds. I holds the index of a
+ * vector. */
 template <typename T, typename I> struct residual_operands {
     map_view<T, I>       out;
     map_view<const T, I> base, v;
-    const float         *gamma; // (C), or absent
+    const float         *gamma; // (C), or NULL
     chance               k;
-    I                    vectors, per_row, rows; // rows of a sample
+    I                    vectors, per_row, rows; // rows: per sample
 };
 
 template <typename T, int V, bool BASE, typename I>
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     float         f[D];
     packed<T, V>  base[D], branch[D];
 #pragma unroll
-    for (int d = 0; d < D; d++) { // the factors of the branch are drawn while the base is on its way
+    for (int d = 0; d < D; d++) { // the factors are drawn while the base is being loaded
         const I j = ((I)blockIdx.x * D + d) * 256 + threadIdx.x;
         there[d] = j < o.vectors;
         row[d] = there[d] ? j / o.per_row : 0;
@@ -100,8 +102,8 @@ __global__ void __launch_bounds__(256) residual_rows(residual_operands<T, I> o, 
     }
 }
 
-/* dgamma, and dv in the same pass: a thread owns columns and loops over the rows. dv may lie in dy, whose rows were
- * read before. */
+/* dgamma and dv in one pass: a thread owns columns and loops over the rows. dv may share the memory of dy, whose rows
+ * are read before. */
 template <typename T, bool ADDS> struct residual_sums {
     enum { AT_ONCE = 4 };
     strided_view<const T> dy, v;
@@ -110,7 +112,7 @@ template <typename T, bool ADDS> struct residual_sums {
     chance                k;
     const mba_step       *step;
     int64_t               cols;
-    mutable int64_t       sample; // whose factor was drawn last, from -1 on: a thread's rows are few samples
+    mutable int64_t       sample; // the sample whose factor was drawn last (-1: none); a thread has rows of few samples
     mutable float         drawn;
     template <int V> struct column_regs {
         float gamma[V];
@@ -127,7 +129,7 @@ template <typename T, bool ADDS> struct residual_sums {
     template <int V> __device__ void load_row(row_regs<V> &s, int64_t r, int64_t c, bool there) const
     {
         s.to = mba_column_row<V>(dv, r, cols) + c;
-        if (ADDS) fetch(s.old, (const T *)s.to, there); // on its way while the factor is drawn
+        if (ADDS) fetch(s.old, (const T *)s.to, there); // loaded while the factor is drawn
         const int64_t now = there ? sample_of(k, r) : sample;
         if (now != sample) drawn = factor(k, step, now);
         sample = now;
@@ -158,7 +160,7 @@ static chance chance_of(const mba_call *c, int slot)
     return k;
 }
 
-/* The tensors of out, base and v, and where they lie; base is out itself where it adds. */
+/* Tensors and addresses of out, base and v; base is out itself if it adds. */
 struct residual_places {
     const mba_tensor *out, *base, *v;
     void             *to;
@@ -197,7 +199,7 @@ template <typename T, int V> static mba_status forward(const mba_call *c)
     return rows_far<T, V, true>(c, p, (const float *)c->in[GAMMA], chance_of(c, FACTOR));
 }
 
-/* With a layer scale: dv and dgamma together. */
+/* With gamma (layer scale): dv and dgamma together. */
 template <typename T, int V, bool ADDS> static mba_status scaled(const mba_call *c, chance k)
 {
     const mba_node              *n = c->node;
@@ -223,7 +225,7 @@ template <typename T, int V> static mba_status backward(const mba_call *c)
     return mba_adds(n, DV) ? rows_far<T, V, true>(c, p, NULL, k) : rows_far<T, V, false>(c, p, NULL, k);
 }
 
-/* The plan of the sums knows how many columns a thread takes; both launches go by it. */
+/* The number of columns per thread is that of the plan. */
 extern "C" mba_status residual_cuda(const mba_call *c)
 {
     const int V = residual_columns(c->node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* residual_ref.c -- fp64, only the maths. A branch that is left out is not looked at, not even for NaN. */
+/* residual_ref.c -- the reference of residual: fp64, dense arrays, plain loops. A dropped branch is not read, so its
+ * NaN has no effect. */
 #include "ops/residual/residual_slots.h"
 
 static double factor_of(const mba_ref_call *c, int slot, int64_t sample)

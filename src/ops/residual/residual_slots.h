@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* residual_slots.h -- what the files of this folder share. */
+/* residual_slots.h -- what the files of residual share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_RESIDUAL_SLOTS_H
 #define MBA_RESIDUAL_SLOTS_H
 
@@ -9,7 +9,7 @@
 
 enum { X, BRANCH, GAMMA, FACTOR }; /* forward: in, out */
 enum { Y };
-enum { DY, VB, GAMMAB, FACTORB }; /* backward: in, out; v and gamma only where there is a gamma */
+enum { DY, VB, GAMMAB, FACTORB }; /* backward: in, out; v and gamma only if there is a gamma */
 enum { DV, DGAMMA };
 
 typedef struct residual_attr {
@@ -17,8 +17,8 @@ typedef struct residual_attr {
     int64_t rows;
 } residual_attr;
 
-/* 1 / (1 - p), or 0 for a sample that is left out: word s % 4 of counter s / 4, as in ops/dropout. Only where no
- * factors are given. */
+/* 1 / (1 - p), or 0 for a sample that is dropped: word s % 4 of counter s / 4, as in ops/dropout. Only if no factors
+ * are given. */
 static inline double residual_draw(const mba_node *n, const mba_step *step, int64_t sample)
 {
     const double p = ((const residual_attr *)n->attr)->drop;
@@ -28,7 +28,7 @@ static inline double residual_draw(const mba_node *n, const mba_step *step, int6
     return mba_unit(u[sample % 4]) <= p ? 0 : 1 / (1 - p);
 }
 
-/* CUDA: columns a thread takes at once, forward and backward. */
+/* CUDA: columns per thread, forward and backward. */
 static inline int residual_columns(const mba_node *n)
 {
     const mba_tensor *const t[] = { n->in[0], n->in[1], n->out[0] };

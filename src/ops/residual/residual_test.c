@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* residual_test.c -- hand-worked values, the share of samples, dropped branches, bits; the general proofs run over
- * `cases`. */
+/* residual_test.c -- hand-worked values, the share of dropped samples, dropped branches, same bits;
+ * tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/add/add.h"
@@ -45,7 +45,7 @@ static void residual_drops_whole_samples_and_keeps_the_mean(void **state)
             assert_near(rig_have(&u.r, rig_grad(&u.r, u.v), i), on ? 6.25 * gamma : 0, 2e-6); // the same choice
         }
     }
-    assert_near(kept, 0.8 * S, 5 * sqrt(0.16 * S)); // five standard deviations of a fair draw
+    assert_near(kept, 0.8 * S, 5 * sqrt(0.16 * S)); // within five standard deviations of a binomial draw
     for (int i = 0; i < C; i++) assert_near(rig_have(&u.r, rig_grad(&u.r, u.gamma), i), kept * R * 6.25, 1e-2);
     rig_destroy(&u.r);
 }
@@ -108,7 +108,7 @@ static void residual_without_anything_is_a_sum(void **state)
     mba_graph_destroy(g);
 }
 
-/* y = x + f v with f = 0, 2, 0.5 for samples of two rows; the draw has no part in it. */
+/* y = x + f v with f = 0, 2, 0.5 for samples of two rows; nothing is drawn. */
 static void residual_takes_the_factors_it_is_given(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 
 #include "core/graph.h"
 
-/* x (.., C), also columns of a wider matrix; w (C). */
+/* x (.., C), may be columns of a wider matrix; w (C). */
 mba_tensor *mba_rmsnorm(mba_graph *g, mba_tensor *x, mba_tensor *w, float eps);
 
 extern const mba_op mba_op_rmsnorm, mba_op_rmsnorm_bwd;

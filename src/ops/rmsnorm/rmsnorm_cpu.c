@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_cpu.c -- parts of rows in parallel; what happens to a row is in ops/norm_rows.h. */
+/* rmsnorm_cpu.c -- rmsnorm on the CPU: parts of rows in parallel, with the loops of ops/norm_rows.h. */
 #include "ops/norm_rows.h"
 #include "ops/rmsnorm/rmsnorm_slots.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_cuda.cu -- kernels norm_fwd_group, norm_bwd_group and their loops of ops/norm_rows.cuh, without a branch. */
+/* rmsnorm_cuda.cu -- launchers of norm_fwd_group, norm_bwd_group and the *_loop kernels of ops/norm_rows.cuh, without a
+ * branch. */
 #include "ops/norm_rows.cuh"
 extern "C" {
 #include "ops/rmsnorm/rmsnorm_slots.h"

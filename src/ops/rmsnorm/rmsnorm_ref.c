@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_ref.c -- fp64, only the maths. */
+/* rmsnorm_ref.c -- the reference of rmsnorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/rmsnorm/rmsnorm_slots.h"

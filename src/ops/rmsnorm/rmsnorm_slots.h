@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_slots.h -- what the files of this folder share. */
+/* rmsnorm_slots.h -- what the files of rmsnorm share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_RMSNORM_SLOTS_H
 #define MBA_RMSNORM_SLOTS_H
 
@@ -15,8 +15,8 @@ typedef struct rmsnorm_attr {
     float eps;
 } rmsnorm_attr;
 
-/* How the rows of x are dealt to threads on CUDA: 16 bytes a vector. The backward has rows ahead in shared memory and
- * wants many threads. */
+/* How threads share the rows of x on CUDA, in 16-byte vectors. Backward copies rows ahead to shared memory and needs
+ * many threads. */
 enum { RMSNORM_STAGES = 3 };
 static inline mba__thread_group rmsnorm_threads(const mba_tensor *x, int most)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rmsnorm_test.c -- hand-worked values and many threads; the general proofs run over `cases`. */
+/* rmsnorm_test.c -- hand-worked values and thread counts; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/rmsnorm/rmsnorm.h"
@@ -38,7 +38,7 @@ static void rmsnorm_takes_many_rows_at_any_thread_count(void **state)
     assert_large_case(g, mba_rmsnorm(g, x, w, 1e-5f));
 }
 
-/* A reshaped view whose rows lie in two runs has no row to hand to a kernel. */
+/* A reshaped view whose rows straddle two runs is refused: kernels need contiguous rows. */
 static void rmsnorm_refuses_rows_in_runs(void **state)
 {
     (void)state;

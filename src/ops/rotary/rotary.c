@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary.c -- rotary position embedding: the declaration. Its gradient is itself, turning the other way.
+/* rotary.c -- rotary position embedding: the declaration. The gradient is the same operator with the opposite angle.
  *
  *   (a, b) -> (a cos - b sin, b cos + a sin),   angle = t base^(-2j/dims),   x, y (B, L, H, P) */
 #include "ops/rotary/rotary.h"
@@ -77,7 +77,7 @@ static mba_status rotary_cuda_plan(mba_plan *p, const mba_node *n, const mba_mac
     mba_launch *l = mba_plan_launch(p, "rotary_table", MBA_VECTOR, mba_ceil(L * a->dims / 2, ROTARY_THREADS),
                                     ROTARY_THREADS);
     l->regs = 30;
-    mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL); // fp64: pow and sincospi, an estimate
+    mba_phase_work(l, MBA_ALU, 400.0 * ROTARY_THREADS, NULL); // fp64 pow and sincospi: an estimate
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(scratch), 8.0 * ROTARY_THREADS);
 
     l = mba_plan_launch(p, "rotary_apply", MBA_VECTOR, blocks, ROTARY_THREADS);
@@ -98,7 +98,7 @@ static void rotary_build(mba_graph *g, const mba_case *c)
         mba_rotary_from(g, x, first, dims, 100, interleaved);
         return;
     }
-    /* columns in the middle of a wider matrix, turned twice: the second gradient adds */
+    /* Columns in the middle of a wider matrix, rotated twice: the second gradient adds. */
     const int64_t gap = P % 8 ? 3 : 8;
     mba_tensor   *x = mba_case_act(g, "x", MBA_TYPE(MBA_F32, B, L, 2 * gap + H * P), MBA_INIT_NORMAL(1));
     mba_tensor   *w = mba_slice(g, mba_add(g, x, x), 2, gap, H * P);

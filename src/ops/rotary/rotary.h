@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rotary.h -- rotary position embedding of the heads of q or k.
  *
- *     q = mba_rotary(g, q, 32, 10000, false);          // q (B, L, H, P): the first 32 of P values turn
+ *     q = mba_rotary(g, q, 32, 10000, false);          // q (B, L, H, P): rotates the first 32 of P values
  *
- * Pair j of row t turns by t * base^(-2j/dims). Half-split pairs (GPT-NeoX) are (j, j + dims/2), interleaved
- * ones (2j, 2j + 1); values from `dims` on pass through. Rows are counted from 0, or from `first`. */
+ * Pair j of row t is rotated by t * base^(-2j/dims). Half-split pairs (GPT-NeoX) are (j, j + dims/2), interleaved
+ * ones (2j, 2j + 1); values from `dims` on do not change. Rows are counted from 0, or from `first`. */
 #ifndef MBA_ROTARY_H
 #define MBA_ROTARY_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary_cpu.c -- a table of cos and sin per position, then rows in parallel.
+/* rotary_cpu.c -- rotary on the CPU: a table of cos and sin per position, then rows in parallel.
  *
- * Angles are fp64. Inside a span of SPAN positions they advance by a rotation in fp64 instead of two
- * function calls: that costs SPAN * 2^-53 and is forty times cheaper. */
+ * Angles are fp64. Within SPAN positions they advance by a rotation in fp64 instead of two function calls: this costs
+ * an error of SPAN * 2^-53 and is forty times cheaper. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { SPAN = 64 };
 
-/* Positions from .. from+count of pair j: cos at table[t][j], sin at table[t][half + j]. */
+/* Fills positions from .. from+count-1 of pair j: cos at table[t][j], sin at table[t][half + j]. */
 static void fill_pair(float *table, const rotary_attr *a, int64_t j, int64_t from, int64_t count)
 {
     const int64_t half = a->dims / 2;
@@ -27,7 +27,7 @@ static void fill_pair(float *table, const rotary_attr *a, int64_t j, int64_t fro
     }
 }
 
-/* One head. y may be x itself: a pair is read before it is written, and no pair meets another. */
+/* Rotates one head. y may be x itself: a pair is read before it is written, and pairs do not overlap. */
 #define TURN(P_OF, Q_OF, STORE) \
     _Pragma("omp simd") for (int64_t j = 0; j < half; j++) \
     { \

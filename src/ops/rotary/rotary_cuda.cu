@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary_cuda.cu -- a table of cos and sin per position, then every head turns.
+/* rotary_cuda.cu -- a table of cos and sin per position, then a rotation of every head.
  *
  *   (a, b) -> (a cos - b sin, b cos + a sin),   angle = (first + t) base^(-2j/dims),   x, y (B, L, H, P) fp32 or bf16
  *
- * kernel     rotary_table     a thread per (position, pair): the angle in fp64, in half turns, so that nothing is lost
- *            far out
+ * kernel     rotary_table     a thread per (position, pair): the angle in fp64, in half turns, which keeps it exact at
+ *            large positions
  * launch     grid ceil(L dims / 512), block 256
- * kernel     rotary_apply      a thread per W pairs of a head (or W values that pass through); the table comes from L1
- *            and L2
- * takes      everything; W is 16 bytes where halves and rests of heads are whole vectors and pairs lie in halves, else
- *            one
+ * kernel     rotary_apply      a thread per W pairs of a head (or W values that do not change); the table is in L1 and
+ *            L2
+ * takes      everything; W is 16 bytes if pairs are half-split and both halves and the rest of a head are whole
+ *            vectors, else one
  * launch     grid ceil(B L H units / 256), block 256
  * resources  sm_90a, CUDA 13.0: rotary_table 30 registers, no spill  [docs]
  *            rotary_apply 28 to 40 registers, no spill  [docs]
  * moves      x once, y once: bound by DRAM
  * measured   H200: rotary 38 us, 91 % of the copy rate; transformer-1b, 16384 tokens  [docs: op rotary]
- * order      pair by pair; y may lie in x */
+ * order      pair by pair; y may share the memory of x */
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/rotary/rotary_slots.h"
@@ -39,7 +39,7 @@ template <typename T> struct rotary_heads {
     T           *y;
     mba_heads    in, out;
     const float *table;
-    int64_t      half, turning, units, all; // units of a head, the turning ones first
+    int64_t      half, turning, units, all; // units per head, the rotated ones first
     bool         interleaved;
 };
 
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(ROTARY_THREADS) rotary_apply(rotary_heads<T> a
     const int64_t i = (int64_t)blockIdx.x * ROTARY_THREADS + threadIdx.x;
     if (i >= a.all) return;
     int64_t head, unit, row, h, b, l;
-    if (a.all >> 31) { // divisions of 32 bits wherever they do
+    if (a.all >> 31) { // 64-bit divisions only if 32 bits do not suffice
         head = i / a.units;
         unit = i - head * a.units;
         row = head / a.in.H;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(ROTARY_THREADS) rotary_apply(rotary_heads<T> a
     const T *x = a.x + b * a.in.batch + l * a.in.row + h * a.in.head;
     T       *y = a.y + b * a.out.batch + l * a.out.row + h * a.out.head;
     float    u[W], v[W], cosine[W], sine[W];
-    if (unit >= a.turning) { // the rest of the head passes through
+    if (unit >= a.turning) { // the rest of the head does not change
         const int64_t k = 2 * a.half + (unit - a.turning) * W;
         load(u, x + k);
         put(y + k, u, ADDS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary_ref.c -- fp64, only the maths. */
+/* rotary_ref.c -- the reference of rotary: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/rotary/rotary_slots.h"

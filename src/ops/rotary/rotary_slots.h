@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary_slots.h -- what the files of this folder share. */
+/* rotary_slots.h -- what the files of rotary share: slots by name, attributes, scratch and the declarations of
+ * variants. */
 #ifndef MBA_ROTARY_SLOTS_H
 #define MBA_ROTARY_SLOTS_H
 
@@ -11,14 +12,14 @@ enum { Y };
 
 typedef struct rotary_attr {
     double  base;
-    int64_t dims, first;       /* values that turn; position of row 0 */
+    int64_t dims, first;       /* values that are rotated; position of row 0 */
     int32_t interleaved, sign; /* sign: 1 forward, -1 for the gradient */
 } rotary_attr;
 
 enum { ROTARY_TABLE };         /* scratch: cos and sin (L, 2, dims/2) */
-enum { ROTARY_THREADS = 256 }; /* of a CUDA block */
+enum { ROTARY_THREADS = 256 }; /* per CUDA block */
 
-/* Pairs that a CUDA thread turns: 16 bytes of each half, or one pair. */
+/* Pairs per CUDA thread: 16 bytes of each half, or one pair. */
 static inline int rotary_width(const mba_node *n)
 {
     const rotary_attr *a = (const rotary_attr *)n->attr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rotary_test.c -- hand-worked turns, length preserved, memory reused only where that is right. The golden
- * values of rotary and attention together are in attention_test.c. */
+/* rotary_test.c -- hand-worked rotations, norms preserved, memory reused only where that is correct. attention_test.c
+ * has golden values of rotary and attention together. */
 #include "tests/test.h"
 
 #include "core/program.h"
@@ -9,7 +9,7 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* With base 1 every pair turns by t radians: easy to work by hand. */
+/* With base 1 every pair is rotated by t radians, which is easy to work by hand. */
 static void turn_of_hand_worked_values(void **state)
 {
     (void)state;
@@ -19,20 +19,20 @@ static void turn_of_hand_worked_values(void **state)
     rotary_attr  a = { .base = 1, .dims = 4, .first = 0, .interleaved = 0, .sign = 1 };
     mba_node     n = { .in = { [X] = &t }, .out = { [Y] = &t }, .attr = &a };
     rotary_ref(&(mba_ref_call){ .node = &n, .in = { [X] = x }, .out = { [Y] = y } });
-    for (int i = 0; i < 5; i++) assert_near(y[i], 9, 0); // position 0 does not turn
+    for (int i = 0; i < 5; i++) assert_near(y[i], 9, 0); // position 0 is not rotated
     assert_near(y[5], 1 * cos(1) - 3 * sin(1), 1e-15);   // pairs (0, 2) and (1, 3)
     assert_near(y[6], 2 * cos(1) - 4 * sin(1), 1e-15);
     assert_near(y[7], 3 * cos(1) + 1 * sin(1), 1e-15);
     assert_near(y[8], 4 * cos(1) + 2 * sin(1), 1e-15);
-    assert_near(y[9], 5, 0); // passes through
+    assert_near(y[9], 5, 0); // does not change
     a = (rotary_attr){ .base = 1, .dims = 4, .first = 7, .interleaved = 1, .sign = -1 };
     rotary_ref(&(mba_ref_call){ .node = &n, .in = { [X] = x }, .out = { [Y] = y } });
-    assert_near(y[5], 1 * cos(8) + 2 * sin(8), 1e-15); // pairs (0, 1) and (2, 3), the other way
+    assert_near(y[5], 1 * cos(8) + 2 * sin(8), 1e-15); // pairs (0, 1) and (2, 3), the opposite angle
     assert_near(y[6], 2 * cos(8) - 1 * sin(8), 1e-15);
     assert_near(y[8], 4 * cos(8) - 3 * sin(8), 1e-15);
 }
 
-/* Far from the origin the angles must still be right: they are fp64 until cos and sin are taken. */
+/* At large positions the angles must still be right: they are fp64 until cos and sin are taken. */
 static void angles_stay_exact_at_large_positions(void **state)
 {
     (void)state;
@@ -44,7 +44,7 @@ static void angles_stay_exact_at_large_positions(void **state)
     mba_tensor *y = mba_result(g, "y", mba_rotary_from(g, x, FIRST, P, 10000, false));
     assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &(mba_machine){ .name = "host" } }));
     assert_ok(mba_program_bind(p, &mba_device_cpu));
-    for (int i = 0; i < L * P; i++) ((float *)mba_program_at(p, x))[i] = i % P < 2; // cos and sin come out
+    for (int i = 0; i < L * P; i++) ((float *)mba_program_at(p, x))[i] = i % P < 2; // the outputs are cos and sin
     assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
     const float *have = mba_program_at(p, y);
     for (int t = 0; t < L; t++)
@@ -57,7 +57,7 @@ static void angles_stay_exact_at_large_positions(void **state)
     mba_graph_destroy(g);
 }
 
-/* A chain whose inputs die: the plan may turn in place, and the second turn undoes the first. */
+/* A chain whose inputs are not used again: the plan may rotate in place, and the second rotation undoes the first. */
 static void turning_in_place_and_back_is_the_identity(void **state)
 {
     (void)state;
@@ -73,10 +73,10 @@ static void turning_in_place_and_back_is_the_identity(void **state)
         mba_tensor *y = mba_result(g, "y", mba_rotary_from(g, b, 0, 2, 1, interleaved));
         assert_ok(mba_program_create(&p, g, &(mba_program_options){ .machine = &(mba_machine){ .name = "host" } }));
         assert_ok(mba_program_bind(p, &mba_device_cpu));
-        assert_ptr_equal(mba_program_at(p, a), mba_program_at(p, b)); // in place, indeed
+        assert_ptr_equal(mba_program_at(p, a), mba_program_at(p, b)); // the rotation is in place
         for (int i = 0; i < B * L * H * P; i++) ((float *)mba_program_at(p, x))[i] = (float)sin(i);
         assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL));
-        for (int i = 0; i < B * L * H * P; i++) // values 2.. were turned and turned back
+        for (int i = 0; i < B * L * H * P; i++) // values 2.. are rotated and rotated back
             if (i % P >= 2) assert_near(((float *)mba_program_at(p, y))[i], sin(i), 4e-7);
         mba_program_destroy(p);
         mba_graph_destroy(g);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm.c -- y = x / max(||x||, 1e-12), and dx = (dy - y (dy . y)) / length: the declaration. */
+/* rownorm.c -- y = x / max(||x||, 1e-12), and dx = (dy - y (dy . y)) / norm: the declaration. */
 #include "ops/rownorm/rownorm.h"
 
 #include "ops/add/add.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm.h -- rows of length one: y = x / max(||x||, 1e-12), over the last axis.
+/* rownorm.h -- L2 normalisation of rows: y = x / max(||x||, 1e-12), over the last axis.
  *
  *     h = mba_rownorm(g, mba_relu(g, mba_linear(g, h, w)));
  */

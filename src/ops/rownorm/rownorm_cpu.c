@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm_cpu.c -- rows in parallel; y may lie in the memory of x, and dx in that of dy. */
+/* rownorm_cpu.c -- rownorm on the CPU: rows in parallel; y may share the memory of x, and dx that of dy. */
 #include "device/cpu/simd.h"
 #include "ops/rownorm/rownorm_slots.h"
 
@@ -22,7 +22,7 @@ mba_status MBA_CPU_FN(rownorm_fwd)(const mba_call *c)
     {
         const float *from = mba__row(x, r);
         float       *to = mba__row(y, r), l = __builtin_sqrtf(dot(from, from, x.cols));
-        if (l < (float)ROWNORM_FLOOR) l = (float)ROWNORM_FLOOR; // NaN stays
+        if (l < (float)ROWNORM_FLOOR) l = (float)ROWNORM_FLOOR; // NaN is not replaced
         length[r] = l;
         MBA_SIMD_LOOP
         for (int64_t i = 0; i < x.cols; i++) to[i] = from[i] / l;

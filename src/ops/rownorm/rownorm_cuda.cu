@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm_cuda.cu -- rows divided by their length, and the gradient of that.
+/* rownorm_cuda.cu -- rows divided by their L2 norm, and the gradient.
  *
  *   y[r,c] = x[r,c] / l[r],   l[r] = max(sqrt(sum_c x[r,c]^2), 1e-12),   dx[r,c] = (dy[r,c] - y[r,c] sum_c dy y) / l[r]
  *   x, y, dy, dx (R, C) fp32 or bf16     l (R) fp32, saved
  *
- * kernel     rownorm_fwd_rows     a group of 32 or 256 threads per row; the row is read again from the nearest cache
+ * kernel     rownorm_fwd_rows     a group of 32 or 256 threads per row; the row is read again from L1
  * kernel     rownorm_bwd_rows     the same
- * takes      everything; one value a thread where rows are not whole 16-byte vectors
+ * takes      everything; one value per thread where rows are not whole 16-byte vectors
  * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: rownorm_fwd_rows 28 to 32 registers, 32 B of shared memory, no spill  [docs]
  *            rownorm_bwd_rows 30 to 37 registers, 32 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
  * measured   H200: rownorm 8 us, 19 % of the copy rate; PascalVOC-SP, 32 graphs  [docs: op rownorm rownorm_bwd]
  *            rownorm_bwd 8 us, 27 % of the copy rate; PascalVOC-SP, 32 graphs  [docs]
- * order      fixed: a thread's columns ascend, threads are added as a tree
+ * order      fixed: a thread adds its columns in ascending order, then a tree adds the threads
  *
- * y may lie in the memory of x and dx in that of dy: a thread reads what it is about to write. */
+ * y may share the memory of x, and dx that of dy: a thread reads what it is about to overwrite. */
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "ops/rownorm/rownorm_slots.h"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     const int64_t r = (int64_t)blockIdx.x * (BLOCK / GROUP) + threadIdx.x / GROUP;
     const int     lane = threadIdx.x % GROUP;
-    if (r >= rows) return; // the whole thread group leaves together
+    if (r >= rows) return; // uniform per thread group
     const T *from = x.row(r, cols);
     float    v[V], ss = 0;
 #pragma unroll 4
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(BLOCK)
         for (int i = 0; i < V; i++) ss += v[i] * v[i];
     }
     float l = sqrtf(block_sum<GROUP>(ss));
-    l = l < (float)ROWNORM_FLOOR ? (float)ROWNORM_FLOOR : l; // NaN stays
+    l = l < (float)ROWNORM_FLOOR ? (float)ROWNORM_FLOOR : l; // NaN is not replaced
     if (lane == 0) length[r] = l;
     T *to = y.row(r, cols);
     for (int c = lane * V; c < cols; c += GROUP * V) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(BLOCK)
     }
     const float l = length[r], k = 1 / l;
     dot = block_sum<GROUP>(dot);
-    if (l <= (float)ROWNORM_FLOOR) dot = 0; // there the length is a constant
+    if (l <= (float)ROWNORM_FLOOR) dot = 0; // there the norm is a constant
     T *to = dx.row(r, cols);
 #pragma unroll 2
     for (int c = lane * V; c < cols; c += GROUP * V) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm_ref.c -- fp64, only the maths. */
+/* rownorm_ref.c -- the reference of rownorm: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/rownorm/rownorm_slots.h"

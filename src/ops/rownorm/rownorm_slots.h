@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm_slots.h -- what the files of this folder share. */
+/* rownorm_slots.h -- what the files of rownorm share: slots by name and the declarations of variants. */
 #ifndef MBA_ROWNORM_SLOTS_H
 #define MBA_ROWNORM_SLOTS_H
 
 #include "ops/rows.h"
 
 enum { X };               /* forward: in, out */
-enum { Y, LENGTH };       /* length: max(||x||, floor), per row */
+enum { Y, LENGTH };       /* LENGTH: max(||x||, 1e-12) per row */
 enum { DY, YB, LENGTHB }; /* backward: in, out */
 enum { DX };
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rownorm_test.c -- hand-worked values, the floor, many rows; the general proofs run over `cases`. */
+/* rownorm_test.c -- hand-worked values, the lower bound of the norm, many rows; tests/operators_test.c checks the
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/rownorm/rownorm.h"
 
-/* (3, 4) / 5 with dy = (1, 0): dx = ((1, 0) - 0.6 (0.6, 0.8)) / 5. A row of zeros stands on the floor: dx = dy / 1e-12.
- * So does a tiny row, whose y is x / 1e-12. */
+/* (3, 4) / 5 with dy = (1, 0): dx = ((1, 0) - 0.6 (0.6, 0.8)) / 5. The norm of a row of zeros is bounded below: dx = dy
+ * / 1e-12. So is that of a tiny row, whose y is x / 1e-12. */
 static void rownorm_of_hand_worked_values(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static double segment_pool_terms(const mba_node *n, int out)
     return (double)mba_rows(n->in[X]); // one graph may have all rows
 }
 
-/* CUDA: a block per graph and block of channels. */
+/* CUDA: one block per graph and block of channels. */
 static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t C = mba_cols(n->in[X]), G = mba_rows(n->out[Y]);
@@ -65,7 +65,8 @@ static mba_status segment_pool_cuda_plan(mba_plan *p, const mba_node *n, const m
     return MBA_OK;
 }
 
-/* CUDA: a graph's rows are dealt to as many blocks as fill the device; one graph more is what lies behind the last. */
+/* CUDA: as many blocks as fill the device share the rows of a graph. One additional graph stands for the rows after the
+ * last. */
 static mba_status segment_pool_bwd_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     enum { BLOCKS_SM = 4 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* segment_pool_cpu.c -- graphs in parallel, the rows of one in order. */
+/* segment_pool_cpu.c -- segment_pool on the CPU: graphs in parallel, the rows of each in order. */
 #include "ops/segment_pool/segment_pool_slots.h"
 
 static void mean_of(float *y, mba__rows x, int64_t from, int64_t to)
@@ -13,7 +13,7 @@ static void mean_of(float *y, mba__rows x, int64_t from, int64_t to)
     for (int64_t i = 0; i < x.cols; i++) y[i] *= k;
 }
 
-/* Of equal maxima the first. A NaN is kept once it is there, so that it is seen. */
+/* Of equal maxima the first wins. NaN wins over any number, so that it stays visible. */
 static void max_of(float *y, int32_t *arg, mba__rows x, int64_t from, int64_t to)
 {
     for (int64_t i = 0; i < x.cols; i++) arg[i] = (int32_t)from;

@@ -5,16 +5,16 @@
  *   maximum
  *   x, dx (N, C), y, dy (G, C) fp32 or bf16     ptr (G + 1) i32     arg (G, C) i32
  *
- * kernel     segment_pool_fwd     a block per graph and up to 32 vectors of channels; threads above one another share
- *            its rows
- * takes      everything; one value a thread where rows are not whole 16-byte vectors
+ * kernel     segment_pool_fwd     a block per graph and up to 32 vectors of channels; threads of one vector share the
+ *            rows
+ * takes      everything; one value per thread where rows are not whole 16-byte vectors
  * launch     grid G ceil(C / (lanes V)), block 512, static smem 16 KB (mean) or 32 KB (max)
  * resources  sm_90a, CUDA 13.0: 32 to 46 registers, 2048 to 32768 B of shared memory, no spill  [docs]
- * moves      each operand once: bound by DRAM with many graphs, by the longest with few
+ * moves      each operand once: bound by DRAM with many graphs, by the longest graph with few
  * measured   H200: 5.79 us, 16 % of floor (memory), ALU 14 % busy; graphmamba-peptides-func, 128 graphs  [docs]
- * order      fixed: a thread's rows ascend, threads are added as a tree
+ * order      fixed: a thread takes its rows in ascending order, then a tree joins the threads
  *
- * kernel     segment_pool_bwd_rows     a graph's rows are dealt to the blocks of its share; the last graph is the rest
+ * kernel     segment_pool_bwd_rows     `shares` blocks share the rows of a graph; graph G stands for rows of no graph
  * launch     grid (G + 1) shares, block 256
  * resources  sm_90a, CUDA 13.0: 26 to 48 registers, no spill  [docs]
  * moves      each operand once: bound by DRAM
@@ -25,8 +25,8 @@ extern "C" {
 #include "ops/segment_pool/segment_pool_slots.h"
 }
 
-/* A value and the row it comes from; no row: -1. Of equal maxima the first row, of NaNs the last, which is then
- * seen. */
+/* True if (b, row_b) replaces (a, row_a); row -1: no value. Of equal maxima the first row wins, of NaNs the last, so
+ * that NaN stays visible. */
 static __device__ __forceinline__ bool better(float b, int row_b, float a, int row_a)
 {
     if (row_b < 0 || row_a < 0) return row_b >= 0;
@@ -100,13 +100,13 @@ __global__ void __launch_bounds__(SEGMENT_POOL_BWD_BLOCK)
     const int lane = threadIdx.x % lanes, row = threadIdx.x / lanes, rows = SEGMENT_POOL_BWD_BLOCK / lanes;
     const int s = (int)(blockIdx.x / shares), share = (int)(blockIdx.x % shares),
               real = (int)valid_rows_of(graphs, step);
-    if (s > real || (s == real && ADDS)) return; // the rows of nobody are left alone, or made zero
+    if (s > real || (s == real && ADDS)) return; // rows of no graph do not change if dx adds, else they become zero
     const int      from = ptr[s], end = s < real ? ptr[s + 1] : all;
     const float    k = MAX ? 1 : 1 / (float)(end - from);
     const T       *of = s < real ? dy.row(s, cols) : NULL;
     const int32_t *top = MAX && s < real ? arg + (int64_t)s * cols : NULL;
     for (int r = from + share * rows + row; r < end; r += (int)shares * rows) {
-        T *to = dx.at + (r / per) * dx.pitch + (int64_t)(r % per) * cols; // as dx.row, but divided in 32 bits
+        T *to = dx.at + (r / per) * dx.pitch + (int64_t)(r % per) * cols; // as dx.row, but with 32-bit divisions
         for (int c = lane * V; c < cols; c += lanes * V) {
             float v[V], old[V];
 #pragma unroll

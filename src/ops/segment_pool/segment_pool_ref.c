@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* segment_pool_ref.c -- fp64, only the maths. */
+/* segment_pool_ref.c -- the reference of segment_pool: fp64, dense arrays, plain loops. */
 #include "ops/segment_pool/segment_pool_slots.h"
 
 void segment_pool_ref(const mba_ref_call *c)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* segment_pool_slots.h -- what the files of this folder share. */
+/* segment_pool_slots.h -- what the files of segment_pool share: slots by name, attributes and the declarations of
+ * variants. */
 #ifndef MBA_SEGMENT_POOL_SLOTS_H
 #define MBA_SEGMENT_POOL_SLOTS_H
 
@@ -8,7 +9,7 @@
 #include "ops/segment_pool/segment_pool.h"
 
 enum { X, PTR };         /* forward: in, out */
-enum { Y, ARG };         /* arg: the row that holds the maximum, per channel; only of MAX */
+enum { Y, ARG };         /* ARG: the row of the maximum, per channel; only for MAX */
 enum { DY, PTRB, ARGB }; /* backward: in, out */
 enum { DX };
 
@@ -26,7 +27,7 @@ MBA_CPU_DECLARE(segment_pool_fwd);
 MBA_CPU_DECLARE(segment_pool_bwd);
 mba_launch_fn segment_pool_cuda, segment_pool_bwd_cuda;
 
-/* CUDA: values a thread takes at once, and threads that lie side by side in a row: a power of two, 32 at most. */
+/* CUDA: values per thread, and threads along a row: a power of two, at most 32. */
 enum { SEGMENT_POOL_BLOCK = 512, SEGMENT_POOL_BWD_BLOCK = 256 };
 static inline int segment_pool_at_once(const mba_tensor *x, const mba_tensor *y)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* segment_pool_test.c -- PyTorch's values (tools/golden/graph_ops.py), counts, bits. */
+/* segment_pool_test.c -- values of PyTorch (tools/golden/graph_ops.py), counts, same bits. */
 #include "tests/rig.h"
 
 #include "ops/segment_pool/segment_pool.h"
@@ -39,7 +39,7 @@ static void segment_pool_has_its_golden_values(void **state)
                              0.5984721441, 0, 0, -0.2555411020, -0.5298361409, -0.7568024953 });
 }
 
-/* Capacity for 12 graphs and 90 rows, 7 and 61 real; NaN and nonsense behind them. */
+/* Capacity for 12 graphs and 90 rows, of which 7 and 61 are valid; NaN and invalid indices beyond them. */
 static void segment_pool_does_not_look_beyond_the_counts(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void segment_pool_does_not_look_beyond_the_counts(void **state)
     }
 }
 
-/* Of equal maxima one row gets the gradient; a NaN is not hidden by a number before or behind it. */
+/* Of equal maxima one row gets the gradient; numbers before or after a NaN do not hide it. */
 static void segment_pool_max_takes_ties_and_nan(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void segment_pool_max_takes_ties_and_nan(void **state)
     rig_destroy(&r);
 }
 
-/* Four blocks for each SM of whatever machine, the same number for every graph. */
+/* Four blocks per SM of any machine, the same number for every graph. */
 static void segment_pool_bwd_fills_the_machine(void **state)
 {
     enum { G = 16 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* soft_cross_entropy.c -- loss = k sum_r (T lse - t . z) with T = sum t, and dz = k dloss (T softmax(z) - t): the
- * declaration. Labels are the same with t = (1-s) [v = y] + s/V, which is never written out. */
+ * declaration. Labels mean t = (1-s) [v = y] + s/V, which is never stored. */
 #include "ops/soft_cross_entropy/soft_cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -56,7 +56,7 @@ static void soft_ce_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[Z], b->out[DZ]);
 }
 
-static mba_cost soft_ce_cost(const mba_node *n) // both directions: an exponential, a difference, two sums or products
+static mba_cost soft_ce_cost(const mba_node *n) // both: an exponential, a difference, two sums or products
 {
     mba_cost     c = mba_cost_io(n);
     const double e = (double)mba_elems(n->op == &mba_op_soft_cross_entropy ? n->in[Z] : n->in[ZB]);
@@ -100,7 +100,7 @@ static double soft_ce_terms(const mba_node *n, int out)
     return (double)mba_cols(n->in[Z]);
 }
 
-/* dims: R, V, smoothing in percent or -1: soft targets, how: 1 two heads over columns that overlap. */
+/* dims: R, V, smoothing in percent (-1: soft targets), how: 1 two heads over overlapping columns. */
 static void soft_ce_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], V = c->dim[1], extra = c->dim[3];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* soft_cross_entropy_cpu.c -- rows in parallel; the loss is summed over them in order, in double. The loops over a row
- * of logits are those of ops/cross_entropy. */
+/* soft_cross_entropy_cpu.c -- soft_cross_entropy on the CPU: rows in parallel; the losses of rows are added in order,
+ * in double. The loops over a row of logits are those of ops/cross_entropy. */
 #include "ops/cross_entropy/cross_entropy_rows.h"
 #include "ops/soft_cross_entropy/soft_cross_entropy_slots.h"
 
@@ -29,7 +29,7 @@ static row_sums sums_of(const float *t, const float *z, int64_t n)
     return (row_sums){ vf_sum((d[0] + d[1]) + (d[2] + d[3])), vf_sum((a[0] + a[1]) + (a[2] + a[3])) };
 }
 
-/* Row r's label, or -1: it does not count. 0 with soft targets, which all count. */
+/* The label of row r; -1 if the row does not count; 0 for soft targets, which all count. */
 static int32_t label_of(const mba_tensor *t, const void *target, int64_t r)
 {
     if (t->type.dtype != MBA_I32) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* soft_cross_entropy_cuda.cu -- rows of logits against soft targets or smoothed labels. The loss of all rows and the
- * scale are the kernels of ops/cross_entropy.
+/* soft_cross_entropy_cuda.cu -- cross entropy of rows of logits with soft targets or smoothed labels. The kernels of
+ * ops/cross_entropy sum the losses and compute the scale.
  *
  *   each[r] = A lse[r] - t . z,   dz[r,c] = k (A exp(z[r,c] - lse[r]) - t[r,c]),   A = sum_c t[r,c]
  *   labels: A = 1, t = (1-s) [c = y] + s/C
@@ -12,12 +12,12 @@
  * launch     grid ceil(R / (256 / group)), block 256
  * resources  sm_90a, CUDA 13.0: soft_cross_entropy_fwd_rows 30 to 32 registers, 64 B of shared memory, no spill  [docs]
  *            soft_cross_entropy_bwd_rows 28 to 40 registers, 32 B of shared memory, no spill  [docs]
- * moves      each operand once: bound by DRAM, or by latency for the few rows a batch of images has
+ * moves      each operand once: bound by DRAM, or by latency for the few rows of a batch of images
  * measured   H200: soft_cross_entropy_fwd_rows 5.54 us, 5 % of floor (memory), special 7 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
  *            soft_cross_entropy_bwd_rows 4.99 us, 8 % of floor (memory), ALU 8 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
- * order      fixed: a thread's columns ascend, threads are added as a tree */
+ * order      fixed: a thread adds its columns in ascending order, then a tree adds the threads */
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {
 #include "ops/soft_cross_entropy/soft_cross_entropy_slots.h"
@@ -25,14 +25,14 @@ extern "C" {
 
 enum { VALUES = 4 };
 
-/* `soft` or `label` is there, according to HARD. */
+/* HARD decides which of `soft` and `label` exists. */
 struct targets {
     strided_view<const float>   soft;
     strided_view<const int32_t> label;
     float                       smoothing;
 };
 
-/* Row r's label, 0 with soft targets; -1: the row does not count. */
+/* The label of row r; 0 for soft targets; -1 if the row does not count. */
 template <bool HARD>
 static __device__ __forceinline__ int label_of(const targets &t, int64_t r, ragged rows, const mba_step *step)
 {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(CE_BLOCK)
 {
     const int64_t r = (int64_t)blockIdx.x * (CE_BLOCK / GROUP) + threadIdx.x / GROUP;
     const int     lane = threadIdx.x % GROUP;
-    if (r >= rows.all) return; // the whole thread group leaves together
+    if (r >= rows.all) return; // uniform per thread group
     const T     *row = z.row(r, cols);
     const float *soft = HARD ? NULL : t.soft.row(r, cols);
     ce_sum       s = { CE_NONE, 0 };
@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(CE_BLOCK)
     all = block_sum<GROUP>(all);
     if (lane) return;
     const int   y = label_of<HARD>(t, r, rows, step);
-    const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot : 0; // not 0 times a masked logit
+    const float evenly = t.smoothing > 0 ? t.smoothing / (float)cols * dot
+                                         : 0; // avoids 0 times -infinity of a masked logit
     lse[r] = l;
     each[r] = y < 0 ? 0 : HARD ? l - (1 - t.smoothing) * to_float(row[y]) - evenly : all * l - dot;
 }
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(CE_BLOCK)
 struct gradient {
     float k, all, lse, evenly, picked;
     int   y;
-}; /* labels: s/C of every class, 1-s of the picked one */
+}; /* labels: s/C for every class, 1-s for class y */
 
 template <typename T, int N, bool HARD, bool ADDS>
 static __device__ __forceinline__ void put(T *dz, const T *z, const float *t, const gradient &g, int c)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* soft_cross_entropy_ref.c -- fp64, only the maths. */
+/* soft_cross_entropy_ref.c -- the reference of soft_cross_entropy: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/soft_cross_entropy/soft_cross_entropy_slots.h"
 
-/* What class v of row r weighs. */
+/* The weight of class v in row r. */
 static double weight(const mba_node *n, const mba_tensor *t, const double *target, int64_t r, int64_t v, int64_t V)
 {
     const double s = ((const soft_ce_attr *)n->attr)->smoothing;

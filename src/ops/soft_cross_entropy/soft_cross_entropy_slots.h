@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* soft_cross_entropy_slots.h -- what the files of this folder share. The target is fp32 (R, V), or i32 (R): labels. */
+/* soft_cross_entropy_slots.h -- what the files of soft_cross_entropy share. The target is fp32 (R, V), or labels i32
+ * (R). */
 #ifndef MBA_SOFT_CROSS_ENTROPY_SLOTS_H
 #define MBA_SOFT_CROSS_ENTROPY_SLOTS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* soft_cross_entropy_test.c -- golden values of both losses, counts, ignored labels, bits; the general proofs run over
- * `cases`. */
+/* soft_cross_entropy_test.c -- golden values of both losses, counts, ignored labels, same bits; tests/operators_test.c
+ * checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/cross_entropy/cross_entropy.h"
@@ -24,7 +24,7 @@ static unit make(int64_t R, int64_t V, bool hard, double smoothing)
     return u;
 }
 
-/* t = softmax of sines, three rows of four. */
+/* Sets t to the softmax of sines, in three rows of four. */
 static void set_soft(unit *u)
 {
     for (int r = 0; r < 3; r++) {
@@ -34,7 +34,7 @@ static void set_soft(unit *u)
     }
 }
 
-/* From PyTorch: tools/golden/norms.py. The fourth row is beyond the count. */
+/* Values of PyTorch: tools/golden/norms.py. The fourth row is beyond the count. */
 static void soft_cross_entropy_of_golden_values(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void label_cross_entropy_of_golden_values(void **state)
     rig_destroy(&u.r);
 }
 
-/* Without smoothing it is the language model's loss, also with the scale of a global batch. */
+/* Without smoothing it equals the loss of language models, also with the scale of a global batch. */
 static void label_cross_entropy_without_smoothing_is_cross_entropy(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void soft_cross_entropy_takes_large_and_undefined_logits(void **state)
         rig_set(&u.r, u.t, v, v < 2 ? 0.5 : 0);
     }
     rig_run(&u.r);
-    assert_near(rig_have(&u.r, u.loss, 0), log(2.0), 1e-4); // an lse of 1000 has 3e-5 to round
+    assert_near(rig_have(&u.r, u.loss, 0), log(2.0), 1e-4); // the rounding error of an lse of 1000 is 3e-5
     rig_set(&u.r, u.z, 3, NAN);
     assert_ok(mba_program_run(u.r.p, MBA_STEP, &u.r.step, NULL));
     assert_true(isnan(rig_have(&u.r, u.loss, 0)));

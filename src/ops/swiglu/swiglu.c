@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu.c -- y = value * silu(gate): the declaration. Both sides may be columns of one matrix. */
+/* swiglu.c -- y = value * silu(gate): the declaration. Both inputs may be columns of one matrix. */
 #include "ops/swiglu/swiglu.h"
 
 #include "ops/add/add.h"
@@ -44,7 +44,8 @@ static mba_cost swiglu_cost(const mba_node *n)
     return c;
 }
 
-/* dims: R, C, how: 0 alone, 1 halves of one matrix, each used once more and the outputs joined, 2 its own gate. */
+/* dims: R, C, how: 0 alone, 1 halves of one matrix, each also used elsewhere, with concatenated outputs, 2 its own
+ * gate. */
 static void swiglu_build(mba_graph *g, const mba_case *c)
 {
     const int64_t R = c->dim[0], C = c->dim[1], how = c->dim[2];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu_cpu.c -- rows in parallel. y may lie in the memory of value, dvalue in that of dy and dgate in that of gate:
- * every vector is read before its place is written. */
+/* swiglu_cpu.c -- swiglu on the CPU: rows in parallel. y may share the memory of value, dvalue that of dy, and dgate
+ * that of gate: every vector is read before it is overwritten. */
 #include "device/cpu/simd.h"
 #include "ops/swiglu/swiglu_slots.h"
 
-enum { GROUP = 4 }; /* vectors at once: written as whole lines, none waits for another */
+enum { GROUP = 4 }; /* independent vectors per iteration, written as whole cache lines */
 
 MBA_SIMD void forward(float *y, const float *value, const float *gate, int vectors, int64_t n)
 {

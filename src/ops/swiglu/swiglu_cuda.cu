@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh: each operand moves once.
+/* swiglu_cuda.cu -- kernel `map_rows` of ops/map_rows.cuh: each operand is read or written once.
  *
  *   y = value silu(gate)      dvalue = dy silu(gate)      dgate = dy value silu'(gate) */
 #include "ops/map_rows.cuh"

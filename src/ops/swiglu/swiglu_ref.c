@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu_ref.c -- fp64, only the maths. */
+/* swiglu_ref.c -- the reference of swiglu: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/swiglu/swiglu_slots.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu_slots.h -- what the files of this folder share. */
+/* swiglu_slots.h -- what the files of swiglu share: slots by name and the declarations of variants. */
 #ifndef MBA_SWIGLU_SLOTS_H
 #define MBA_SWIGLU_SLOTS_H
 
 #include "ops/rows.h"
 
-enum { VALUE, GATE, DY }; /* in; the last is the backward node's */
+enum { VALUE, GATE, DY }; /* in; the last only backward */
 enum { Y };               /* forward: out */
 enum { DVALUE, DGATE };   /* backward: out */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* swiglu_test.c -- values of another source and many threads; the general proofs run over `cases`. */
+/* swiglu_test.c -- hand-worked values and thread counts; tests/operators_test.c checks the `cases`. */
 #include "tests/rig.h"
 
 #include "ops/swiglu/swiglu.h"

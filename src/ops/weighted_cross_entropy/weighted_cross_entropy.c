@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy.c -- cross entropy with classes weighted by the batch, and its gradient: the declaration. */
+/* weighted_cross_entropy.c -- cross entropy with class weights computed from the batch, and its gradient: the
+ * declaration. */
 #include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
 
 #include "ops/add/add.h"
@@ -53,7 +54,7 @@ static mba_cost wce_cost(const mba_node *n)
     return c;
 }
 
-/* CUDA: the weights in one block, then the rows and the loss as in ops/cross_entropy. */
+/* CUDA: one block computes the weights; rows and loss follow as in ops/cross_entropy. */
 static mba_status wce_rows_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t R = mba_rows(n->in[Z]), C = mba_cols(n->in[Z]);
@@ -89,7 +90,7 @@ static void wce_build(mba_graph *g, const mba_case *c)
     mba_tensor   *z = mba_case_act(g, "z", MBA_TYPE(MBA_F32, R, V + extra), MBA_INIT_NORMAL(2));
     mba_tensor   *t = mba_targets(g, "target", MBA_TYPE(MBA_I32, R), V);
     double       *y = mba_arena_new(g->arena, double, R);
-    for (int64_t r = 0; r < R; r++) y[r] = r % 5 == 3 ? -1 : (double)(r * r % V); // some classes are rare
+    for (int64_t r = 0; r < R; r++) y[r] = r % 5 == 3 ? -1 : (double)(r * r % V); // -1: ignored; some classes are rare
     mba_example(g, t, y);
     if (!extra) {
         mba_weighted_cross_entropy(g, z, t);

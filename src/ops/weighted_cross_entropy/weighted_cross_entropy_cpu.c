@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy_cpu.c -- rows in parallel; counts and the loss are summed over them in order. */
+/* weighted_cross_entropy_cpu.c -- weighted_cross_entropy on the CPU: rows in parallel; counts and losses are added in
+ * order. */
 #include "ops/cross_entropy/cross_entropy_rows.h"
 #include "ops/weighted_cross_entropy/weighted_cross_entropy_slots.h"
 

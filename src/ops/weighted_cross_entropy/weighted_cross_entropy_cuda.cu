@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy_cuda.cu -- the weights of classes; rows and loss are the kernels of ops/cross_entropy.
+/* weighted_cross_entropy_cuda.cu -- computes the class weights; rows and loss use the kernels of ops/cross_entropy.
  *
- *   weight[v] = (n - n_v) / sum_v n_v (n - n_v),   n_v targets of class v among the n of real rows
+ *   weight[v] = (n - n_v) / sum_v n_v (n - n_v),   n_v targets of class v among the n of valid rows
  *   target (R) i32     weight (V) fp32     counts (V) i32 in scratch
  *
  * kernel     weighted_cross_entropy_weights     one block: counts by integer atomics, then weights
@@ -12,13 +12,13 @@
  * measured   H200: weighted_cross_entropy 28 us, 1 % of the copy rate;  [docs: op weighted_cross_entropy*]
  *              PascalVOC-SP, 32 graphs  [docs]
  *            weighted_cross_entropy_bwd 7 us, 5 % of the copy rate; PascalVOC-SP, 32 graphs  [docs]
- * order      counts are whole numbers, in any order the same; their sums are in double, threads added as a tree */
+ * order      integer counts do not depend on the order; their sums are in double, a tree adds the threads */
 #include "ops/cross_entropy/cross_entropy_rows.cuh"
 extern "C" {
 #include "ops/weighted_cross_entropy/weighted_cross_entropy_slots.h"
 }
 
-/* Threads of a warp with the same target count together: most rows have one of few classes. */
+/* Lanes of a warp with the same target add once, because most rows belong to few classes. */
 static __device__ __forceinline__ void count(int32_t *counts, int y)
 {
     const unsigned same = __match_any_sync(0xffffffffu, y);
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(CE_TOTAL_BLOCK)
     double        n = 0, sum = 0;
     for (int v = threadIdx.x; v < classes; v += CE_TOTAL_BLOCK) counts[v] = 0;
     __syncthreads();
-    for (int64_t from = 0; from < real; from += CE_TOTAL_BLOCK) // whole warps all the way
+    for (int64_t from = 0; from < real; from += CE_TOTAL_BLOCK) // all lanes of a warp take part in every iteration
         count(counts, from + threadIdx.x < real ? *target.element(from + threadIdx.x) : -1);
     __syncthreads();
     for (int v = threadIdx.x; v < classes; v += CE_TOTAL_BLOCK) n += counts[v];

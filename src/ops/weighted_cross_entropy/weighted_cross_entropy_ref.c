@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy_ref.c -- fp64, only the maths. */
+/* weighted_cross_entropy_ref.c -- the reference of weighted_cross_entropy: fp64, dense arrays, plain loops. */
 #include <math.h>
 
 #include "ops/weighted_cross_entropy/weighted_cross_entropy_slots.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy_slots.h -- what the files of this folder share. */
+/* weighted_cross_entropy_slots.h -- what the files of weighted_cross_entropy share: slots by name, scratch and the
+ * declarations of variants. */
 #ifndef MBA_WEIGHTED_CROSS_ENTROPY_SLOTS_H
 #define MBA_WEIGHTED_CROSS_ENTROPY_SLOTS_H
 
 #include "ops/rows.h"
 
 enum { Z, TARGET };                         /* forward: in, out */
-enum { LOSS, LSE, WEIGHT };                 /* weight: w_c / sum_i w_t(i), per class */
+enum { LOSS, LSE, WEIGHT };                 /* WEIGHT: w_c / sum_i w_t(i), per class */
 enum { DLOSS, ZB, TARGETB, LSEB, WEIGHTB }; /* backward: in, out */
 enum { DZ };
 enum { EACH, COUNTS }; /* CUDA: scratch */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* weighted_cross_entropy_test.c -- PyTorch's values (tools/golden/graph_ops.py), counts, one class only, bits. */
+/* weighted_cross_entropy_test.c -- values of PyTorch (tools/golden/graph_ops.py), counts, one class only, same bits. */
 #include "tests/rig.h"
 
 #include "ops/weighted_cross_entropy/weighted_cross_entropy.h"
@@ -42,7 +42,8 @@ static void weighted_cross_entropy_has_its_golden_values(void **state)
     rig_destroy(&w.r);
 }
 
-/* The batch of seven in a capacity of twenty, with nonsense behind it, gives the same loss; ignored rows too. */
+/* A batch of seven rows in a capacity of twenty, with invalid values beyond it, gives the same loss; so do ignored
+ * rows. */
 static void weighted_cross_entropy_does_not_look_beyond_the_count(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows.c -- images to windows of tokens and back; each is the gradient of the other: the declaration. */
+/* windows.c -- converts images to windows of tokens and back; each operator is the gradient of the other: the
+ * declaration. */
 #include "ops/windows/windows.h"
 
 #include "ops/add/add.h"
@@ -77,7 +78,7 @@ static void reverse_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
     mba_grad_add(g, n->in[FROM], MBA_APPEND(g, window_partition, n->attr, d[TO])->out[TO]);
 }
 
-/* dims: B, H, W, C, side, and bits. The image goes to windows and, by way of a sum, back. */
+/* dims: B, H, W, C, side, and bits. The image is divided into windows and, after a sum, put together again. */
 enum { CHANNELS = 1, TWICE = 2 };
 
 static void partition_build(mba_graph *g, const mba_case *c)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows.h -- an image cut into square windows of tokens, and put together again.
+/* windows.h -- divides an image into square windows of tokens, and puts it together again.
  *
  *     mba_tensor *t = mba_window_partition(g, x, 14);             // (B, H, W, C) -> (B nH nW, 14 * 14, C)
- *     ...                                                         // blocks that see one window at a time
+ *     ...                                                         // blocks that process each window separately
  *     x = mba_window_reverse(g, t, B, H, W);                      // and back, without the padding
  *
- * Sides that w does not divide are padded with zeros at the bottom and at the right. Where the image is one
- * window (H = W = w) both are reshapes: no node. */
+ * Sides that w does not divide are padded with zeros at the bottom and at the right. If the image is one window
+ * (H = W = w), both are reshapes: no node. */
 #ifndef MBA_WINDOWS_H
 #define MBA_WINDOWS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_cpu.c -- rows of channels copied (or added), lines of windows in parallel. */
+/* windows_cpu.c -- window_partition and window_reverse on the CPU: copies or adds rows of channels, lines of windows in
+ * parallel. */
 #include "ops/windows/windows_slots.h"
 
 static void move_row(float *to, const float *from, int64_t C, bool adds)
@@ -9,7 +10,7 @@ static void move_row(float *to, const float *from, int64_t C, bool adds)
     else memcpy(to, from, sizeof(float) * (size_t)C);
 }
 
-/* Padding is zeros; where the result is added to, it adds nothing. */
+/* Padding becomes zeros; if the result adds, padding adds nothing. */
 mba_status MBA_CPU_FN(window_partition)(const mba_call *c)
 {
     const windows_attr *a = c->node->attr;

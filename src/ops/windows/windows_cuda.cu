@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_cuda.cu -- rows of an image as rows of windows, and back.
+/* windows_cuda.cu -- copies rows of an image to rows of windows, and back.
  *
  *   tokens (M, w*w, C) and image (B, H, W, C), fp32 or bf16; padding is read as zeros and never written back
  *
- * kernel     window_rows     a thread moves 16 bytes of an output row; the row it comes from is computed
- * takes      everything; one value a thread where rows are not whole 16-byte vectors
+ * kernel     window_rows     a thread copies 16 bytes of an output row; it computes the source row
+ * takes      everything; one value per thread where rows are not whole 16-byte vectors
  * launch     grid ceil(rows * C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 30 to 36 registers, no spill  [docs]
  * moves      both operands once: bound by DRAM
@@ -17,7 +17,7 @@ extern "C" {
 #include "ops/windows/windows_slots.h"
 }
 
-/* windows_pixel of windows_slots.h, and its inverse, for kernels. */
+/* windows_pixel of windows_slots.h and its inverse, for kernels. */
 struct geometry {
     int64_t H, W, w, down, across;
 };

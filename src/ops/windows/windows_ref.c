@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_ref.c -- fp64; the index map as the paper has it, pixel by pixel. */
+/* windows_ref.c -- the reference of both operators: fp64; the index map of the paper, pixel by pixel. */
 #include "ops/windows/windows_slots.h"
 
-/* Calls `use` with the element of the image and the element of the tokens that are the same. */
+/* Called with the offsets of an element in the image and in the tokens. */
 typedef void use_fn(const mba_ref_call *c, int64_t image, int64_t token);
 
 static void each_pixel(const mba_ref_call *c, int64_t C, use_fn *use)

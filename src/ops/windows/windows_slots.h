@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_slots.h -- what the files of this folder share. */
+/* windows_slots.h -- what the files of windows share: slots by name, attributes and the declarations of variants. */
 #ifndef MBA_WINDOWS_SLOTS_H
 #define MBA_WINDOWS_SLOTS_H
 
@@ -19,7 +19,7 @@ static inline int64_t windows_tokens(const windows_attr *a)
     return a->B * windows_down(a) * windows_across(a) * a->w * a->w;
 }
 
-/* The row of the image (b, y, x) that is token r of all windows; -1 where it is padding. */
+/* The row of the image (b, y, x) that is token r of all windows; -1 if it is padding. */
 static inline int64_t windows_pixel(const windows_attr *a, int64_t r)
 {
     const int64_t token = r % (a->w * a->w), m = r / (a->w * a->w), nW = windows_across(a), nH = windows_down(a);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* windows_test.c -- the index map against windows visited one by one, and back; the general proofs run over `cases`. */
+/* windows_test.c -- the index map compared with a loop over windows, and back; tests/operators_test.c checks the
+ * `cases`. */
 #include "tests/rig.h"
 
 #include "ops/windows/windows.h"
@@ -9,9 +10,9 @@ static mba_tensor *param(mba_graph *g, const char *name, mba_type t)
     return mba_param(g, name, t, MBA_INIT_NORMAL(1), MBA_DECAY);
 }
 
-/* Windows in the order of images, rows of windows, windows of a row; tokens line by line inside. Whatever comes next in
- * that order is the next token: nothing is divided here. */
-static void walks_window_by_window(int64_t B, int64_t H, int64_t W, int64_t C, int64_t side)
+/* Visits windows by image, row of windows and column, and tokens line by line within a window. The next position is
+ * always the next token, so no division is needed. */
+static void visits_windows_in_order(int64_t B, int64_t H, int64_t W, int64_t C, int64_t side)
 {
     mba_graph  *g = graph();
     mba_tensor *x = param(g, "x", MBA_TYPE(MBA_F32, B, H, W, C)), *t = mba_window_partition(g, x, side);
@@ -41,14 +42,14 @@ static void walks_window_by_window(int64_t B, int64_t H, int64_t W, int64_t C, i
     rig_destroy(&r);
 }
 
-static void windows_are_walked_line_by_line(void **state)
+static void windows_are_visited_line_by_line(void **state)
 {
     (void)state;
-    walks_window_by_window(2, 6, 4, 3, 2);
-    walks_window_by_window(2, 5, 7, 3, 3);
-    walks_window_by_window(1, 3, 9, 2, 4);
-    walks_window_by_window(3, 1, 1, 5, 7);
-    walks_window_by_window(1, 28, 21, 4, 14);
+    visits_windows_in_order(2, 6, 4, 3, 2);
+    visits_windows_in_order(2, 5, 7, 3, 3);
+    visits_windows_in_order(1, 3, 9, 2, 4);
+    visits_windows_in_order(3, 1, 1, 5, 7);
+    visits_windows_in_order(1, 28, 21, 4, 14);
 }
 
 static void one_window_is_a_reshape(void **state)
@@ -82,5 +83,5 @@ static void windows_refuse_what_does_not_fit(void **state)
     mba_graph_destroy(g);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(windows_are_walked_line_by_line), cmocka_unit_test(one_window_is_a_reshape),
+MBA_TEST_MAIN(cmocka_unit_test(windows_are_visited_line_by_line), cmocka_unit_test(one_window_is_a_reshape),
               cmocka_unit_test(windows_refuse_what_does_not_fit))
