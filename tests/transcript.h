@@ -5,10 +5,11 @@
  *     TRANSCRIPT_MAIN("show")      // the commands of tests/transcripts/show.tsv, in their order
  *
  * A line of the list is a digest, a tab and a line for the shell, in which $P is the program and $S a scratch folder
- * that all lines of a list share. The lists take JSON, CSV and files, and no messages: their wording may change.
+ * that all lines of a list share. The lists take JSON, CSV and files, and no messages.
  * A digest has three parts, the same on every machine:
  *
- *     XXH64 of the exit code and of the text, in which every number with a point or an exponent is a #
+ *     XXH64 of the exit code and of the text, in which every number with a point or an exponent is a #, and every
+ *     string or field of more than one word a ~: it is for people, and may be said in another way
  *     how many such numbers there are
  *     their sum, each on a logarithmic scale and with a weight of its own: one that is 0.1 % larger moves it by at
  *     least 0.001. Sums may differ by 0.0003: machines round differently, in the last printed digit.
@@ -39,6 +40,23 @@ typedef struct transcript {
 /* A number on a logarithmic scale, through 0: what is far below 1e-6 is noise. */
 static inline double transcript_scale(double x) { return copysign(log1p(1e6 * fabs(x)), x); }
 
+/* The bytes of prose that begin here: a quoted string with a blank, or words with one blank between them; else 0. */
+static inline size_t transcript_prose(const char *at)
+{
+    size_t n = 1;
+    if (*at == '"') {
+        bool blank = false;
+        for (; at[n] && at[n] != '"' && at[n] != '\n'; n++) {
+            blank |= at[n] == ' ';
+            n += at[n] == '\\' && at[n + 1];
+        }
+        return blank && at[n] == '"' ? n + 1 : 0;
+    }
+    while (isalpha((unsigned char)at[n - 1])) n++;
+    const bool words = n > 1 && at[n - 1] == ' ' && isalpha((unsigned char)at[n]);
+    return words ? strcspn(at, ",\t\n\"") : 0;
+}
+
 /* Takes the numbers out of `said` and the scratch folder by its name; `plain` has room for the rest. */
 static inline transcript transcript_of(char *plain, size_t room, const char *said)
 {
@@ -52,6 +70,9 @@ static inline transcript transcript_of(char *plain, size_t room, const char *sai
         if (!strncmp(said, "\"commit\": \"", 11)) { // of the program: another one after every commit
             n += (size_t)sprintf(plain + n, "\"commit\": \"\"");
             said += 11 + strcspn(said + 11, "\"") + 1;
+        } else if (!inside && (*said == '"' || isalpha((unsigned char)*said)) && transcript_prose(said)) {
+            said += transcript_prose(said);
+            plain[n++] = '~';
         } else if (!strncmp(said, scratch_dir, folder)) {
             n += (size_t)sprintf(plain + n, "SCRATCH");
             said += folder;
