@@ -172,6 +172,17 @@ static void progress_can_stop_the_work(void **state)
                  MBA_E_IO, "stopped");
     assert_in_range(calls, 3, 5);
     assert_int_equal(scratch_entries(""), 1);
+    const char *lines = scratch("a.jsonl"); // line by line: it stops at one of them
+    FILE       *f = fopen(lines, "w");
+    for (int i = 0; i < 1 << 16; i++) fprintf(f, "{\"text\": \"%0100d\"}\n", i);
+    fclose(f);
+    calls = 0;
+    assert_fails(mba_prepare(&made, t,
+                             &(mba_prepare_options){
+                                 .out = out, .input = &lines, .inputs = 1, .progress = stop_at_half, .user = &calls }),
+                 MBA_E_IO, "stopped");
+    assert_in_range(calls, 2, 5);
+    assert_int_equal(scratch_entries(""), 2);
     mba_tokenizer_destroy(t);
     scratch_remove();
 }

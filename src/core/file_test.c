@@ -125,6 +125,7 @@ static void mapping_takes_empty_and_huge_files(void **state)
     assert_int_equal(map.bytes, 0);
     mba_file_unmap(&map);
     mba_file_unmap(&map); // twice is fine
+    assert_null(map.data);
     int fd = open(scratch("a"), O_WRONLY);
     assert_int_equal(ftruncate(fd, (off_t)huge), 0);
     assert_int_equal(pwrite(fd, "z", 1, (off_t)huge - 1), 1);
@@ -133,6 +134,7 @@ static void mapping_takes_empty_and_huge_files(void **state)
     assert_int_equal(map.bytes, huge);
     assert_int_equal(((const char *)map.data)[huge - 1], 'z');
     mba_file_unmap(&map);
+    assert_true(!map.data && !map.bytes);
     unlink(scratch("a"));
 }
 

@@ -153,8 +153,50 @@ static void readers_that_are_needed_do_not_wait(void **state)
     mba_graph_destroy(g);
 }
 
+/* Views and joins at the bounds of a tensor, and just behind them; the graph says why and goes on to say it. */
+static void views_are_made_up_to_the_bounds_of_a_tensor(void **state)
+{
+    (void)state;
+    static const struct {
+        int         axis;
+        int64_t     from, count;
+        const char *why; // NULL: it is made
+    } rows[] = {
+        { 0, 0, R, NULL },   { 1, 0, C, NULL },        { 1, C - 1, 1, NULL },   { 1, -1, 2, "-1..1 of axis 1" },
+        { 1, 0, 0, "0..0" }, { 1, 0, C + 1, "0..65" }, { 0, R - 1, 2, "3..5" }, { 0, R, 1, "4..5 of axis 0" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        mba_graph        *g = graph();
+        mba_tensor       *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C));
+        const mba_tensor *v = mba_slice(g, x, rows[i].axis, rows[i].from, rows[i].count);
+        if (rows[i].why) assert_fails(mba_graph_status(g), MBA_E_SHAPE, rows[i].why);
+        else {
+            assert_ok(mba_graph_status(g));
+            assert_int_equal(v->type.dim[rows[i].axis], rows[i].count);
+            assert_int_equal(v->offset, rows[i].from * (rows[i].axis ? 1 : C));
+            assert_int_equal(mba_elems(v), rows[i].count * (rows[i].axis ? R : C));
+        }
+        mba_graph_destroy(g);
+    }
+    for (int i = 0; i < 4; i++) {
+        mba_graph  *g = graph();
+        mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, C)), *z = mba_input(g, "z", MBA_TYPE(MBA_F32, R + 1, C));
+        mba_tensor *a = mba_relu2(g, x), *b = mba_relu2(g, i == 2 ? z : x);
+        if (i == 0) mba_reshape(g, x, MBA_TYPE(MBA_F32, C, R + 1));
+        else if (i == 1) mba_concat(g, x, b); // an input cannot move
+        else if (i == 2) mba_concat(g, a, b); // not as many rows
+        else assert_int_equal(mba_concat(g, a, b)->type.dim[1], 2 * C);
+        if (i == 3) assert_ok(mba_graph_status(g));
+        else
+            assert_fails(mba_graph_status(g), MBA_E_SHAPE, i ? "cannot concatenate" : "changes the number of elements");
+        assert_true(i == 3 || mba_slice(g, x, 0, 0, 1) == g->poison);
+        mba_graph_destroy(g);
+    }
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(an_output_takes_the_place_of_an_input_that_dies),
               cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place),
               cmocka_unit_test(a_strided_input_can_be_made_dense),
               cmocka_unit_test(readers_of_what_is_made_again_wait_for_it),
-              cmocka_unit_test(readers_that_are_needed_do_not_wait))
+              cmocka_unit_test(readers_that_are_needed_do_not_wait),
+              cmocka_unit_test(views_are_made_up_to_the_bounds_of_a_tensor))

@@ -359,6 +359,9 @@ static void malnet_graphs_are_read(void **state)
     assert_true(a.split == MBA_SPLIT_TRAIN && b.split == MBA_SPLIT_VALID);
     assert_ok(mba_graph_pack_write(scratch("m.graphpk"), t));
     mba_graph_store_destroy(s);
+    assert_ok(read_malnet(&s, "0 1\n", "benign/x/1\ntrojan/y/2")); // the last line has no end
+    assert_int_equal(mba_graph_store_set(s)->graphs, 3);
+    mba_graph_store_destroy(s);
     scratch_remove();
 }
 

@@ -379,6 +379,55 @@ static void the_benchmark_counts_images(void **state)
     assert_fails(mba_image_bench_run(&b, &(mba_image_bench_options){ .threads = 2000 }), MBA_E_ARG, "2000 threads");
 }
 
+/* Each row has one option at a bound or just behind it. */
+static void options_are_taken_up_to_their_bounds_and_refused_behind_them(void **state)
+{
+    (void)state;
+    mba_image_set           *s = made("shapes", 10, 0);
+    mba_image_loader_options usual = { .set = s, .recipe = mba_image_recipe_eval(s, 32, 0), .B = 2 };
+    struct {
+        mba_image_loader_options o;
+        const char              *why; // NULL: it is taken
+    } rows[24];
+    int n = 0;
+    usual.recipe.crop = MBA_CROP_CENTRE;
+    usual.recipe.fraction = 1;
+#define ROW(field, value, text) \
+    rows[n].o = usual; \
+    rows[n].o.field = value; \
+    rows[n++].why = text
+    ROW(B, 0, "batches of 0 images");
+    ROW(B, 1, NULL);
+    ROW(B, (int64_t)INT32_MAX + 1, "batches of 2147483648 images");
+    ROW(recipe.size, 0, "images of 0 pixels");
+    ROW(recipe.size, 1, NULL);
+    ROW(recipe.size, 8193, "images of 8193 pixels");
+    ROW(rank, -1, "no rank -1 of 0");
+    ROW(rank, 1, "no rank 1 of 0");
+    ROW(ranks, -1, "no rank 0 of -1");
+    ROW(ranks, 1, NULL);
+    ROW(workers, -1, "-1 workers");
+    ROW(workers, 1025, "1025 workers");
+    ROW(prefetch, -1, "-1 batches ahead");
+    ROW(prefetch, 64, NULL);
+    ROW(prefetch, 65, "65 batches ahead");
+    ROW(recipe.fraction, 0.01f, "a crop fraction of 0.01");
+    ROW(recipe.fraction, 4, NULL);
+    ROW(recipe.fraction, 4.5f, "a crop fraction of 4.5");
+    usual.recipe.crop = MBA_CROP_PADDED;
+    ROW(recipe.pad, -1, "a border of -1 pixels");
+    ROW(recipe.pad, 0, NULL);
+    ROW(recipe.pad, 8193, "a border of 8193 pixels");
+#undef ROW
+    for (int i = 0; i < n; i++) {
+        mba_image_loader *l = NULL;
+        if (rows[i].why) assert_fails(mba_image_loader_create(&l, &rows[i].o), MBA_E_ARG, rows[i].why);
+        else assert_ok(mba_image_loader_create(&l, &rows[i].o));
+        mba_image_loader_destroy(l);
+    }
+    mba_image_set_close(s);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(batches_are_the_same_at_any_number_of_workers),
               cmocka_unit_test(an_epoch_shows_every_image_once_and_resumes_anywhere),
               cmocka_unit_test(ranks_share_the_batches_of_one), cmocka_unit_test(evaluation_ends_with_a_partial_batch),
@@ -387,4 +436,5 @@ MBA_TEST_MAIN(cmocka_unit_test(batches_are_the_same_at_any_number_of_workers),
               cmocka_unit_test(a_set_of_nothing_but_damage_is_an_error),
               cmocka_unit_test(large_files_are_decoded_small_and_look_the_same),
               cmocka_unit_test(evaluation_keeps_the_shape_or_makes_it_square),
-              cmocka_unit_test(the_benchmark_counts_images))
+              cmocka_unit_test(the_benchmark_counts_images),
+              cmocka_unit_test(options_are_taken_up_to_their_bounds_and_refused_behind_them))

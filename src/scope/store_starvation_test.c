@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store_starvation_test.c -- a store that cannot be loaded for lack of memory says so: it is not called damaged. */
+/* store_starvation_test.c -- a store that cannot be loaded for lack of memory says so: it is not called damaged. What
+ * is made of a store says so too, whichever allocation fails. */
+#include "scope/analysis.h"
+#include "scope/blocks.h"
+#include "scope/diff.h"
+#include "scope/memory.h"
 #include "scope/store.h"
+#include "study/verify.h"
 #include "tests/scratch.h"
 #include "tests/starve.h"
 
@@ -43,9 +49,54 @@ static void a_load_without_memory_says_so(void **state)
     assert_true(failures >= 3); // the rows, and both texts
 }
 
+/* All that is made of an analysis; what was made until a failure is given back. */
+static mba_status views_of(const mba_analysis *a)
+{
+    mba_memory         *memory = NULL;
+    mba_timeline_event *events = NULL;
+    mba_blocks_view    *blocks = NULL;
+    mba_diff_row       *rows = NULL;
+    mba_verification   *checks = NULL;
+    int64_t             n;
+    mba_status          st = mba_memory_of(a, &memory);
+    if (st == MBA_OK) st = mba_timeline_of(a, 0, &events, &n);
+    if (st == MBA_OK) st = mba_blocks_of(a, &blocks, &n);
+    if (st == MBA_OK) st = mba_diff(&rows, &n, a, a, 0.03);
+    if (st == MBA_OK) st = mba_verify(&checks, &n, a);
+    mba_memory_destroy(memory);
+    free(events);
+    free(blocks);
+    free(rows);
+    free(checks);
+    return st;
+}
+
+static void an_analysis_without_memory_says_so(void **state)
+{
+    long failures = 0;
+    (void)state;
+    for (long k = 0;; k++) {
+        mba_store    *s;
+        mba_analysis *a = NULL;
+        assert_ok(mba_store_open(&s, "tests/data/stores/v1.db"));
+        left = k;
+        mba_status st = mba_analysis_create(&a, s);
+        if (st == MBA_OK) st = views_of(a);
+        const bool ran_dry = left < 0;
+        left = -1;
+        if (st != MBA_OK) assert_fails(st, MBA_E_NOMEM, "");
+        failures += st != MBA_OK;
+        mba_analysis_destroy(a);
+        assert_ok(mba_store_close(s));
+        if (!ran_dry) break;
+    }
+    assert_true(failures > 20);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_load_without_memory_says_so) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_load_without_memory_says_so),
+                                        cmocka_unit_test(an_analysis_without_memory_says_so) };
     scratch_make();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove();

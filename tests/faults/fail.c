@@ -8,6 +8,7 @@
  *     MBA_FAULT='write 7 once 28'                   the 7th of them fails with ENOSPC; `on`: so do all that follow;
  *                                                   `short`: it moves half of its bytes (reads, writes)
  *     MBA_FAULT_TRACE=trace                         where that was: the stack, in this file
+ *     MBA_FAULT_MARKS=marks                         what fail_mark writes: its argument and the counts so far
  *
  * Calls before main and of the dynamic loader do not count, nor what goes to the standard error, where a program says
  * what is wrong. Streams of stdio are made anew over read and write below, so their buffers are filled and emptied by
@@ -77,6 +78,22 @@ static bool strikes(kind k, const void *caller)
 }
 
 #define STRIKES(k) strikes(k, __builtin_return_address(0))
+
+/* tools/mutate compiles calls of it into a function: with 1 where it begins, with 0 where it ends. The counts between
+ * say which calls the function makes. The first ones are enough: a function may be called a million times. */
+void         fail_mark(int begins);
+OUTSIDE void fail_mark(int begins)
+{
+    static _Atomic int marks;
+    const char        *path = getenv("MBA_FAULT_MARKS");
+    uint64_t           row[KINDS + 1] = { (uint64_t)begins };
+    if (!path || !fault.count || atomic_fetch_add(&marks, 1) >= 4096) return;
+    for (int k = 0; k < KINDS; k++) row[k + 1] = fault.count[k];
+    const int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return;
+    if (syscall(SYS_write, fd, row, sizeof row) != (long)sizeof row) _exit(99);
+    syscall(SYS_close, fd);
+}
 
 /* The same call of the library behind this one. */
 #define NEXT(name) ((__typeof__(&name))next(#name))

@@ -105,6 +105,7 @@ class Rig:
     def __init__(self, program, library, top, patience, classes, thorough):
         self.program, self.library = os.path.abspath(program), library and os.path.abspath(library)
         self.top, self.patience, self.classes, self.thorough = top, patience, classes, thorough
+        self.env = {}                            # what the program finds in its environment besides
 
     def start(self, case, args, folder, fault=None, counts=None, trace=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("MBA_", "OMP_", "LD_PRELOAD"))}
@@ -119,6 +120,7 @@ class Rig:
                 env.update(LD_PRELOAD=self.library)
         if fault:
             env.update(MBA_FAULT=fault, MBA_FAULT_TRACE=trace)
+        env.update(self.env)
         p = subprocess.Popen([self.program] + args.split(), cwd=folder, env=env, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, start_new_session=True)
