@@ -118,9 +118,11 @@ def speeds():
              if r["what"] == "ssd at other shapes" and r["metric"] == "forward, times mamba_ssm"]
     widths = [float(r["value"]) for r in other if r["variant"] == "fused" and "×" not in r["shape"]]
     fp32 = [float(r["value"]) for r in other if r["variant"] == "fma"]
-    scan = [r for r in rows_of(SCAN) if r["metric"] == "forward, times mamba_ssm"]
-    last = max(r["date"] for r in scan)
-    scan = [float(r["value"]) for r in scan if r["date"] == last]
+    peers = {r["shape"]: float(r["value"]) for r in rows_of(SCAN)
+             if r["metric"] == "forward" and r["peer"] == "mamba_ssm" and r["date"] == "2026-11-16T22:02"}
+    scan = [peers[r["shape"]] / float(r["value"]) for r in rows_of(SCAN)
+            if r["what"] == "selective_scan by shape" and r["variant"] == "16 states, bf16"
+            and r["metric"] == "forward that keeps" and r["shape"] in peers]
     return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, at "
             f"{extent(widths, '{:.1f}')} times for other widths, at {extent(fp32, '{:.1f}')} times in fp32",
             "([ssd.md](src/ops/ssd/ssd.md)); the selective scan at "

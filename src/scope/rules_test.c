@@ -148,13 +148,13 @@ static void an_earlier_name_fits_the_current_one_too(void **state)
     (void)state;
     static const char text[] = "*layernorm_fwd_team* first norm\n"
                                "*norm_fwd_team* second norm\n"
-                               "_Z14scan_fwd_plainILi4EEvPf third ssm\n"
+                               "_Z14scan_fwd_twinsILi4EEvPf third ssm\n"
                                "*lamb_cut_more* fourth optimizer\n";
     static const struct {
         const char *kernel, *op;
     } fit[] = { { "_Z18layernorm_fwd_teamPf", "first" },    { "_Z19layernorm_fwd_groupPf", "first" },
                 { "_Z13norm_fwd_teamPf", "second" },        { "norm_fwd_group", "second" },
-                { "_Z14scan_fwd_plainILi4EEvPf", "third" }, { "_Z13scan_fwd_laneILi4EEvPf", "third" } };
+                { "_Z14scan_fwd_twinsILi4EEvPf", "third" }, { "_Z20scan_fwd_specializedILi4EEvPf", "third" } };
     mba_rules *r;
     assert_ok(mba_rules_read(&r, "mine", text, sizeof text - 1));
     assert_int_equal(mba_rules_count(r), 4);
@@ -162,8 +162,8 @@ static void an_earlier_name_fits_the_current_one_too(void **state)
         const mba_rule *m = mba_rules_match(r, fit[i].kernel);
         if (!m || strcmp(m->op, fit[i].op)) fail_msg("%s: %s, not %s", fit[i].kernel, m ? m->op : "-", fit[i].op);
     }
-    assert_null(mba_rules_match(r, "_Z14scan_fwd_laneILi4EEvPf")); // another length: not that name
-    assert_null(mba_rules_match(r, "lamb_block_table_more"));      // lamb_cut is only a part of the identifier
+    assert_null(mba_rules_match(r, "_Z19scan_fwd_specializedILi4EEvPf")); // another length: not that name
+    assert_null(mba_rules_match(r, "lamb_block_table_more"));             // lamb_cut is only a part of the identifier
     assert_string_equal(mba_rules_note(r), "rules 'mine', line 1: kernel layernorm_fwd_team is now called "
                                            "layernorm_fwd_group; the rule matches both");
     mba_rules_free(r);
