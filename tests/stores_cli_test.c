@@ -111,13 +111,13 @@ static void a_set_of_stores_is_judged_as_a_whole(void **state)
     char command[1024];
     (void)state;
     snprintf(command, sizeof command, "show " STORES "mamba2.db matrix --compare %s", set);
-    says(run(command), 0, "F2  refuted ");
-    says(run(command), 0, "mamba_ssm 36- baseline 46- fused 21+ Mamba-1 43- MambaVision 3.8~");
-    says(run(command), 0, "F5  refuted ");
+    says(run("%s", command), 0, "F2  refuted ");
+    says(run("%s", command), 0, "mamba_ssm 36- baseline 46- fused 21+ Mamba-1 43- MambaVision 3.8~");
+    says(run("%s", command), 0, "F5  refuted ");
     snprintf(command, sizeof command, "show " STORES "mamba2.db matrix --csv --compare %s", set);
-    says(run(command), 0, "F2,SSM operators take up to a fifth,suite,,refuted,");
+    says(run("%s", command), 0, "F2,SSM operators take up to a fifth,suite,,refuted,");
     snprintf(command, sizeof command, "show " STORES "mamba2.db matrix --json --compare %s", set);
-    says(run(command), 0, "\"column\": \"mamba_ssm\"");
+    says(run("%s", command), 0, "\"column\": \"mamba_ssm\"");
     says(run("show " STORES "mamba2.db matrix"), 0, "needs several stores");
     says(run("show " STORES "mamba2.db claims"), 0, "F2  number ");
 }
