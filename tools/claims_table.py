@@ -52,7 +52,8 @@ def matrix(paths):
     first, *others = paths
     print("| id | column | of what | claim | number | verdict | text | sensitivity |\n" + "|---" * 8 + "|")
     for r in shown(first, ["matrix"], ",".join(others))["matrix"]:
-        cells = [r["unit"], r["claim"], r["cell"], r["verdict"], r["measured"], r["sensitivity"]]
+        number = r["cell"].replace(" / ", "/").replace(" → ", "→")
+        cells = [r["unit"], r["claim"], number, r["verdict"], r["measured"], r["sensitivity"]]
         print(f"| {r['id']} | {r['column']} | " + " | ".join(c if c and c != "-" else "" for c in cells)
               + " |")
 
