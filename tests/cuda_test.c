@@ -11,15 +11,7 @@
 
 #include "core/check.h"
 #include "tests/machines.h"
-
-static bool wanted(const char *op)
-{
-    const char *list = getenv("MBA_TEST_OPS");
-    const char *at = list ? strstr(list, op) : op;
-    for (; list && at; at = strstr(at + 1, op))
-        if ((at == list || at[-1] == ' ') && (at[strlen(op)] == ' ' || !at[strlen(op)])) return true;
-    return !list;
-}
+#include "tests/wanted.h"
 
 /* Every operator of the graph of a case has a kernel in this build. */
 static bool complete(const mba_op *op, const mba_case *c, mba_dtype compute, const mba_device *d, const char **lacks)

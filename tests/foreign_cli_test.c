@@ -29,8 +29,7 @@ static int prepare(void **state)
 {
     (void)state;
     char        line[2048];
-    const char *program = getenv("MBA_PROGRAM");
-    assert_non_null(program);
+    const char *program = program_path();
     scratch_make();
     snprintf(line, sizeof line, "{ ln '%s' '%s/mambascope' || cp '%s' '%s/mambascope'; } 2>/dev/null", program,
              scratch_dir, program, scratch_dir);

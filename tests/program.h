@@ -19,14 +19,21 @@
  * ones: nearly every test begins by preparing the same data. 0: none. */
 static int runs_per_leak_search = 24;
 
+/* The program that is tested. */
+static inline const char *program_path(void)
+{
+    const char *program = getenv("MBA_PROGRAM");
+    if (!program) fail_msg("MBA_PROGRAM is not set\nfix: run this test by ctest, or set it to build/mambascope");
+    return program;
+}
+
 /* Runs `mambascope ARGS` in the shell and returns its exit code. */
 static inline int run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static inline int run(const char *fmt, ...)
 {
     char        args[2048], line[4096];
-    const char *program = getenv("MBA_PROGRAM");
+    const char *program = program_path();
     va_list     ap;
-    assert_non_null(program);
     va_start(ap, fmt);
     vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);

@@ -154,6 +154,15 @@ static void tables_of_csv_are_apart(void **state)
     assert_int_equal(run("validate --points --csv | grep -n -B 1 '^set,source'"), 0);
     assert_non_null(strstr(output, "-\n"));
     says(run("validate"), 0, "worst held out: kernel ");
+    assert_null(strstr(output, "note: "));
+}
+
+/* Errors against an H200's measurements look like those of the model where the machine is another. */
+static void points_of_an_h200_test_no_other_gpu(void **state)
+{
+    (void)state;
+    says(run("validate --set sm=66 --csv"), 0,
+         "note: the points were measured on an H200 (132 SMs, 4800 GB/s), the machine here has 66 SMs");
 }
 
 static int prepare(void **state)
@@ -293,6 +302,7 @@ int main(void)
                                         cmocka_unit_test(documents_parse_whatever_files_are_called),
                                         cmocka_unit_test(signs_of_imitated_machines_are_counted_apart),
                                         cmocka_unit_test(tables_of_csv_are_apart),
+                                        cmocka_unit_test(points_of_an_h200_test_no_other_gpu),
                                         cmocka_unit_test(a_dry_run_says_whether_it_fits_a_machine),
                                         cmocka_unit_test(a_dry_run_says_what_to_do_where_it_does_not_fit) };
     return cmocka_run_group_tests(tests, prepare, clean);

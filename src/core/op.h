@@ -55,9 +55,9 @@ typedef struct mba_slot {
 #define MBA_SLOT(...) { .name = __VA_ARGS__ }
 // clang-format on
 
-/* The least work of any implementation, from which floors are computed. */
+/* The least work of any implementation, from which floors are computed; an FMA is 2 flops, a sigmoid 2 special_ops. */
 typedef struct mba_cost {
-    double tensor_flops, vector_flops, special_ops, read_bytes, write_bytes;
+    double tensor_flops, vector_flops, special_ops, read_bytes, write_bytes; // special: exp2, log, sin, 1/x, sqrt
 } mba_cost;
 
 /* One way to run the operator on one kind of device. `plan` says whether and how the variant runs the node on a
