@@ -185,8 +185,8 @@ class Binding(unittest.TestCase):
         self.assertEqual(exact.variants, ("exact", "exact"))
         self.assertGreater(exact.work_bytes[1], plan.work_bytes[1])
         with self.assertRaises(RuntimeError) as caught:
-            mt.Plan((), machine=h200, **dict(sizes, head_dim=48), variant=b"fused")
-        self.assertIn("heads of 48", str(caught.exception))
+            mt.Plan((), machine=h200, **dict(sizes, head_dim=264), variant=b"fused")
+        self.assertIn("heads of 264", str(caught.exception))
 
     def test_operators_are_what_torch_expects(self):
         a = ssd_arguments(length=9)

@@ -138,7 +138,7 @@ const mba_metric_set mba_metric_sets[] = {
     SET("pipes", "how busy every pipe and the L1/shared data path is", 3, pipes),
     SET("stalls", "why warps wait", 6, stalls),
     SET("occupancy", "warps, blocks and their mean lifetime", 1, occupancy),
-    SET("access", "sectors per request of global loads and stores", 3, access_pattern),
+    SET("access", "sectors per request, unused bytes and spills of global loads and stores", 5, access_pattern),
     SET("signature", "instructions by pipe, shared memory, sectors, bytes: no time and no rate", 5, signature),
     { NULL, NULL, 0, NULL, 0 },
 };

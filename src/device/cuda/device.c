@@ -72,7 +72,7 @@ mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
 static mba_status short_of_memory(size_t bytes)
 {
     size_t       left = 0, all = 0;
-    char         fits[64] = "";
+    char         fits[96] = "";
     const double gb = 0.95e-9 * (double)gpu.left;
     cudaGetLastError(); // reported here
     if (cudaMemGetInfo(&left, &all) != cudaSuccess) return mba__cuda_failed(cudaErrorMemoryAllocation, "cudaMalloc");
