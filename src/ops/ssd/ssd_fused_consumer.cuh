@@ -446,7 +446,7 @@ struct scan_consumer : tiled_warpgroup {
         constexpr bool OUT = has_output(WHAT) && !STATE_ONLY;
         const bool     more = STATE_ONLY || (SPLIT ? chunks_left > 0 : c != last_c);
         stage         &t = stage_of<TILED>(sm, s);
-        const int      s_next = next_stage < X_ON_DEMAND || WIDE > (s), ph_next = s_next ? ph : ph ^ 1;
+        const int      s_next = next_stage<(X_ON_DEMAND || WIDE)>(s), ph_next = s_next ? ph : ph ^ 1;
         if (X_ON_DEMAND) {
             fetch(s, ph);
             if (EXACT) scale(x, x_next);

@@ -531,7 +531,7 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                                                                            KEEPS_NOTHING ? sm.producer.b : it.b,
                                                                            KEEPS_NOTHING ? sm.producer.pair : it.pair,
                                                                            REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
+                s = next_stage<(WIDE_RANGE || EXACT || TILED == 2)>(s);
                 ph ^= s == 0;
             }
             if (KEEPS_NOTHING) n = sm.producer.n;
@@ -539,7 +539,7 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
     }
     for (int i = 0; !WIDE_RANGE && i < (EXACT || TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-        s = next_stage < WIDE_RANGE || EXACT || TILED == 2 > (s);
+        s = next_stage<(WIDE_RANGE || EXACT || TILED == 2)>(s);
         ph ^= s == 0;
     }
 }

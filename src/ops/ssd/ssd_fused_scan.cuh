@@ -8,7 +8,8 @@
  * are segmented; the backward pass continues with ssd_bwd_bc (ssd_fused_bc.cuh).
  *
  * kernel     ssd_scan, ssd_scan_rev    persistent blocks; work item = (sequence, segment, pair of heads of one group)
- * roles      warps 0-3 and 4-7: consumer warpgroups, one head each, 240 registers; thread 256: TMA producer, 24
+ * roles      warps 0-3 and 4-7: consumer warpgroups, one head each, 240 registers; thread 256: TMA producer, 24. A
+ *            launch gives each thread 168 (65536 / 384); setmaxnreg then moves them from the producer to the consumers.
  * launch     grid min(items, SMs), block 384, dynamic smem 227 KB: one block per SM
  * pipeline   ring of three stages of 58 KB (x, C, B, C B^T, factors), filled by TMA; full and empty mbarriers
  * moves      per chunk and pair of heads: x 16 KB in, y 16 KB out, B, C and C B^T 40 KB from L2

@@ -5,8 +5,8 @@
  * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. Ordinary models have no such
  * head: the blocks then read the flags and return.
  *
- * kernel     ssd_bwd_slow    persistent loop over (sequence, pair of chunks, group); one thread per n; heads in
- * sequence launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
+ * kernel     ssd_bwd_slow    persistent loop over (sequence, pair of chunks, group); one thread per n; heads in order
+ * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
  * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of shared memory, no spill  [docs]
  * order      fixed: heads in ascending order, positions in sequence */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
