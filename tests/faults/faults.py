@@ -53,7 +53,7 @@ CUDA_CLASSES = {
 }
 # What a command may leave under names that nobody takes for a result; the next run removes it, or it does not matter.
 LITTER = re.compile(r"(\.unfinished|\.gone(/|$)|\.partial(-\w+)?(/|$)|\.tmp$|\.old(/|$)|"
-                    r"-journal$|\.new$|\.lock$|\.\d+\.new|^tmp/)")
+                    r"-journal$|\.new$|\.lock$|\.\d+\.new|(^|/)\.[^/]+\.part\.db|^tmp/)")
 SANITIZER = re.compile(rb"AddressSanitizer|LeakSanitizer|runtime error:")
 
 
