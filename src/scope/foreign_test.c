@@ -55,8 +55,8 @@ static void write_trace(const char *path)
     const mba_trace_cost    cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
     mba_trace_counter_row(&w, &c);
     mba_trace_cost_row(&w, &cost);
-    mba_trace_step(&w, "timeline", 0.5);
-    mba_trace_step(&w, "attached", 0.375);
+    mba_trace_step(&w, "timeline", 0.5, 2000000000);
+    mba_trace_step(&w, "attached", 0.375, 2500000000);
     mba_trace_note(&w, "counters", "two\nlines fix: one more");
     mba_trace_end(&w, 0);
 }
