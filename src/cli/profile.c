@@ -99,6 +99,7 @@ static mba_status check_foreign(const profile_options *o)
     const mba_collect_options *c = &o->collect;
     const char                *with = c->steps                                ? "--steps"
                                       : c->warmup                             ? "--warmup"
+                                      : c->steps_only                         ? "--steps-only"
                                       : c->blocks                             ? "--blocks"
                                       : c->deep                               ? "--source"
                                       : m->name                               ? "--model"
@@ -202,6 +203,8 @@ mba_status mba_command_profile(int argc, char **argv)
           "[all]",
           0, 0 },
         MBA_OPTION_ALIAS("--sets", "--metric-sets"),
+        { "--steps-only", MBA_OPT_FLAG, &o.collect.steps_only, NULL,
+          "GPU: measure step times without ceilings, energy, timeline and counters", 0, 0 },
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
           "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
         { "--source", MBA_OPT_TEXT, &o.collect.deep, "KERNEL",

@@ -33,7 +33,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       28,
-      19 },
+      22 },
     { "mamba2",
       "mamba2-130m",
       "mamba2-headline",
@@ -43,7 +43,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       26,
-      20 },
+      22 },
     { "hybrid",
       "hybrid-130m",
       "hybrid-headline",
@@ -53,7 +53,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       27,
-      20 },
+      21 },
     { "mambavision",
       "mambavision-t",
       "mambavision-t",
@@ -63,7 +63,7 @@ static const workload workloads[] = {
       { .batch = 16 },
       2e-3,
       9,
-      38 },
+      35 },
     { "graphmamba",
       "graphmamba-peptides-func",
       "graphmamba-peptides-func",
@@ -73,7 +73,7 @@ static const workload workloads[] = {
       { .graphs = 16 },
       2e-3,
       7,
-      18 },
+      19 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
@@ -103,58 +103,30 @@ static const char STATIC_TILES[] =
             0, s, NULL \
     }
 #define SIZES(workload, model) \
-    SIZE(workload, model, 256, 512, 5), SIZE(workload, model, 32, 4096, 5), SIZE(workload, model, 1, 131072, 5), \
-        SIZE(workload, model, 1, 16384, 3), SIZE(workload, model, 1, 4096, 3)
+    SIZE(workload, model, 256, 512, 4), SIZE(workload, model, 32, 4096, 4), SIZE(workload, model, 1, 131072, 4), \
+        SIZE(workload, model, 1, 16384, 2), SIZE(workload, model, 1, 4096, 2)
+#define HEADLINE \
+    { \
+        .batch = 4, .length = 4096 \
+    }
+#define SHORT \
+    { \
+        .batch = 1, .length = 1024 \
+    }
 static const beside besides[] = {
-    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, { .batch = 4, .length = 4096 }, 0, 31, NULL },
-    { "baseline",
-      "mamba2-chunked-short",
-      "mamba2",
-      NULL,
-      CHUNKED,
-      "overview,cache,occupancy",
-      { .batch = 1, .length = 1024 },
-      0,
-      10,
-      NULL },
-    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, { .batch = 4, .length = 4096 }, 0, 20, NULL },
-    { "persistent",
-      "mamba2-persistent",
-      "mamba2",
-      NULL,
-      PERSISTENT,
-      FEW,
-      { .batch = 4, .length = 4096 },
-      0,
-      22,
-      STATIC_TILES },
-    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, { .batch = 4, .length = 4096 }, 0, 22, NULL },
+    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28, NULL },
+    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9, NULL },
+    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 18, NULL },
+    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20, STATIC_TILES },
+    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20, NULL },
     SIZES("mamba1", "mamba-130m"),
     SIZES("mamba2", "mamba2-130m"),
     SIZES("hybrid", "hybrid-130m"),
-    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 3, NULL },
-    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 3, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, { .batch = 4, .length = 4096 }, 0, 35, NULL },
-    { "mamba_ssm",
-      "mamba_ssm-mamba2-short",
-      "mamba2",
-      NULL,
-      NULL,
-      "overview,cache",
-      { .batch = 1, .length = 1024 },
-      4,
-      15,
-      NULL },
-    { "mamba_ssm",
-      "mamba_ssm-mamba1",
-      "mamba1",
-      NULL,
-      NULL,
-      "overview,roofline",
-      { .batch = 4, .length = 4096 },
-      0,
-      25,
-      NULL },
+    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2, NULL },
+    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 60, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 30, NULL },
 };
 enum { SIZE_STEPS = 3 }; // at least; a step of 131,072 tokens takes a third of a second
 enum { BESIDES = sizeof besides / sizeof *besides };
@@ -244,7 +216,8 @@ typedef struct words {
 static void add(words *w, const char *key, const char *value)
 {
     if (!value || w->n >= w->room) return;
-    const int more = snprintf(w->text + w->n, w->room - w->n, "%s%s %s", w->n ? " " : "", key, value);
+    const int more = snprintf(w->text + w->n, w->room - w->n, "%s%s%s%s", w->n ? " " : "", key, *value ? " " : "",
+                              value);
     if (more > 0) w->n += (size_t)more;
 }
 
@@ -265,18 +238,40 @@ static void add_shape(words *w, const mba_batch_shape *s)
 enum { BLOCKS_MOST = 512 }; // block lifetimes recorded per kernel, in stores with all counters
 static bool has_blocks(const mba_suite_part *p) { return !p->sets && !p->steps_only && !p->peer; }
 
+static void add_model(words *w, const char *key, const mba_suite_part *p)
+{
+    add(w, key, p->model.name);
+    add(w, "--set", p->model.set);
+    add_shape(w, &p->model.shape);
+}
+
+/* What mba_suite_peer_make runs. */
+static void peer_words(words *w, const mba_suite_part *p)
+{
+    add(w, "profile --workload", p->model.name);
+    add_number(w, "--units", mba_suite_peer_units(p));
+    add(w, "--range", "step");
+    add(w, "--sets", p->sets);
+    add_number(w, "--launches", mba_suite_peer_launches(p));
+    add_model(w, "-- python3 tools/peers/train_nvtx.py --model", p);
+    add_number(w, "--layers", p->layers);
+    add_number(w, "--steps", mba_suite_peer_steps(p));
+}
+
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 {
     words w = { text, room, 0 };
     *text = 0;
-    add(&w, p->peer ? "profile mamba_ssm --model" : "profile --model", p->model.name);
-    add(&w, "--set", p->model.set);
-    add_shape(&w, &p->model.shape);
-    add_number(&w, "--layers", p->layers);
+    if (p->peer) {
+        peer_words(&w, p);
+        return;
+    }
+    add_model(&w, "profile --model", p);
     add(&w, "--op", p->model.variants);
     add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu"); // whichever GPU of the machine
-    if (!p->peer) add_number(&w, "--steps", p->steps);
-    add(&w, "--sets", p->steps_only ? "none, steps only" : p->sets);
+    add_number(&w, "--steps", p->steps);
+    if (p->steps_only) add(&w, "--steps-only", "");
+    add(&w, "--sets", p->sets);
     add_number(&w, "--threads", p->model.threads);
     if (has_blocks(p) && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
     if (!p->train_steps) return;

@@ -57,8 +57,11 @@ bool mba_suite_part_possible(const mba_suite_part *p, char *why, size_t room)
     return false;
 }
 
+int64_t mba_suite_peer_units(const mba_suite_part *p) { return p->model.shape.batch * p->model.shape.length; }
+int64_t mba_suite_peer_launches(const mba_suite_part *p) { return p->layers ? 800 : 0; }
+
 /* Steps for the timeline, for each group of counters, and for 3 s of energy; the script ends after them. */
-static int64_t steps_of(const mba_suite_part *p)
+int64_t mba_suite_peer_steps(const mba_suite_part *p)
 {
     return p->layers ? 40 : p->sets && strstr(p->sets, "pipes") ? 34 : 24;
 }
@@ -74,7 +77,7 @@ mba_status mba_suite_peer_make(const mba_suite_part *p, const char *command, con
     snprintf(batch, sizeof batch, "%lld", (long long)p->model.shape.batch);
     snprintf(length, sizeof length, "%lld", (long long)p->model.shape.length);
     snprintf(layers, sizeof layers, "%lld", (long long)p->layers);
-    snprintf(steps, sizeof steps, "%lld", (long long)steps_of(p));
+    snprintf(steps, sizeof steps, "%lld", (long long)mba_suite_peer_steps(p));
     char                     *argv[] = { (char *)s.python,
                                          s.path,
                                          "--model",
@@ -91,9 +94,9 @@ mba_status mba_suite_peer_make(const mba_suite_part *p, const char *command, con
     const mba_foreign_options f = { .argv = argv,
                                     .range = RANGE,
                                     .sets = p->sets,
-                                    .launches = p->layers ? 800 : 0,
+                                    .launches = mba_suite_peer_launches(p),
                                     .workload = p->model.name,
-                                    .units = (double)(p->model.shape.batch * p->model.shape.length),
+                                    .units = (double)mba_suite_peer_units(p),
                                     .command = command };
     return mba_profile_program(&f, path, more, ctx);
 }

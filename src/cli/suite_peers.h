@@ -10,4 +10,9 @@
 MBA_MUST mba_status mba_suite_peer_make(const mba_suite_part *p, const char *command, const char *path,
                                         mba_profile_more_fn *more, void *ctx);
 
+/* The options of that call: tokens of a step, launches to record (0: to the end), steps of the script. */
+int64_t mba_suite_peer_units(const mba_suite_part *p);
+int64_t mba_suite_peer_launches(const mba_suite_part *p);
+int64_t mba_suite_peer_steps(const mba_suite_part *p);
+
 #endif

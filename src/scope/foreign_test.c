@@ -80,6 +80,9 @@ static void a_trace_becomes_a_store(void **state)
     assert_int_equal(sum.kernels, 3);
     assert_true(sum.complete);
     assert_near(sum.classified_ns / sum.busy_ns, 0.9, 1e-9);
+    assert_int_equal(sum.attached.steps, 1);
+    assert_near(sum.attached.from_s, 2.125, 1e-9);
+    assert_near(sum.attached.to_s, 2.5, 1e-9);
 
     mba_row_kernel  *k;
     mba_row_event   *e;
