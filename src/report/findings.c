@@ -442,6 +442,22 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
 
 /* ---- claims ---- */
 
+/* How a claim is judged, one click away. */
+static void claim_rule(mba_buf *b, const mba_claim *c)
+{
+    const char *part[][2] = { { "Rule", c->rule },
+                              { "Refuted by", c->refuted_by },
+                              { "If the rule is another", c->sensitivity } };
+    mba_buf_put(b, "<details class=\"small\"><summary>rule</summary>");
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        if (!part[i][1] || !*part[i][1]) continue;
+        mba_buf_add(b, "<p>%s: ", part[i][0]);
+        mba_buf_html(b, part[i][1]);
+        mba_buf_put(b, ".</p>");
+    }
+    mba_buf_put(b, "</details>");
+}
+
 void mba_part_claims(mba_buf *b, const mba_stores *r)
 {
     mba_run_switch(b, r);
@@ -463,6 +479,7 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
             for (int j = 0; j < 4; j++) {
                 mba_buf_put(b, "<td>");
                 mba_buf_html(b, *cell[j] ? cell[j] : "–");
+                if (j == 1) claim_rule(b, &c[k]);
                 mba_buf_put(b, "</td>");
             }
             mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(c[k].verdict),
