@@ -170,7 +170,12 @@ static inline const mba_whatif *made_up_whatif(void)
                             .nmachines = 2,
                             .nmodels = 2,
                             .score = { { "held out", 126, 25.8, 60, 249, 0.98, 71 },
-                                       { "fitted", 60, 12, 28, 53, 0.99, 44 } },
+                                       { "fitted", 60, 12, 28, 53, 0.99, 44 },
+                                       { "what-ifs", 20, 3.5, 8, 9.8, NAN, NAN } },
+                            .changes = 20,
+                            .changes_within = 19,
+                            .changes_opposite = 1,
+                            .ratio = { .machine = "h200", .tensor = 16, .vector = 16, .n = 3 },
                             .step = { { "mamba2", 38, 36 }, { "mamba1", 47, 46 } },
                             .nsteps = 2 };
     static const int  values[MBA_WI_SLIDERS] = { 6, 4, 3 };
@@ -189,12 +194,25 @@ static inline const mba_whatif *made_up_whatif(void)
         snprintf(x->op[0].name, sizeof x->op[0].name, "ssd");
         for (int i = 0; i < MBA_WI_GRID; i++)
             x->grid[i] = (mba_wi_step){ { { 1000 * m + i + 1, { 0.5, 0, 0.5 } }, { 100 * m + i + 0.5, { 1 } } } };
-        for (int i = 0; i < MBA_WI_MACHINES; i++) x->machine_ms[i] = 36 + 4 * i, x->op[0].ms[i] = 6 + i;
+        for (int i = 0; i < MBA_WI_MACHINES; i++) {
+            x->machine[MBA_WI_AS_IT_IS][i] = (mba_wi_on){ 36 + 4 * i, 30 + 4 * i, 44 + 4 * i };
+            x->machine[MBA_WI_EQUAL][i] = (mba_wi_on){ 46 + 8 * i, 40 + 8 * i, 60 + 8 * i };
+            x->op[0].ms[i] = 6 + i;
+        }
+        if (m) snprintf(x->equal, sizeof x->equal, "ssd=chunked");
         for (int k = 0; k < MBA_WI_CURVES; k++)
             for (int i = 0; i < 6; i++)
                 x->curve_ms[MBA_WI_STEP][k][i] = 40 - 2 * i, x->curve_ms[MBA_WI_SSM][k][i] = 10 - i;
         for (int k = 0; k < MBA_WI_SIZES; k++)
             for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
+    }
+    for (int i = 0; i < w.ratio.n; i++) {
+        mba_ratio_row *row = &w.ratio.row[i];
+        *row = (mba_ratio_row){ .model = "mamba2", .kernels = "ours", .base_ms = 10 };
+        snprintf(row->op, sizeof row->op, "%s", (const char *const[]){ "ssd", "ssd_bwd", "" }[i]);
+        for (int e = 0; e < MBA_EQUALS; e++)
+            for (int t = 0; t < MBA_RATIO_TENSOR; t++)
+                for (int s = 0; s < MBA_RATIO_SPECIAL; s++) row->ms[e][t][s] = 10 + abs(t - i - e) + 0.1 * s;
     }
     return &w;
 }

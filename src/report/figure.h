@@ -29,6 +29,19 @@ typedef struct mba_figure {
 extern const mba_figure *const mba_figures[];         /* in the order of the page, NULL at the end */
 const char *mba_figure_old_name(const mba_figure *f); /* a former name, for links to the page; NULL: none */
 
+/* ---- sections ---- */
+/* The page in order: a section begins (its id and its title), a figure, or another part of the page by its name. The
+ * last is empty. */
+typedef struct mba_outline {
+    const char       *section, *words;
+    const mba_figure *figure;
+    const char       *part;
+} mba_outline;
+extern const mba_outline mba_page_outline[];
+/* The number of the section that has a figure or a part of this name; 0: none. `n`: characters of the name. */
+int  mba_section_of(const char *name, size_t n);
+void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", as a link */
+
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
 /* the run is not shown itself: it is the model of a run that is shown, at another size */

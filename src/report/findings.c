@@ -448,7 +448,7 @@ static void claim_rule(mba_buf *b, const mba_claim *c)
     const char *part[][2] = { { "Rule", c->rule },
                               { "Refuted by", c->refuted_by },
                               { "If the rule is another", c->sensitivity } };
-    mba_buf_put(b, "<details class=\"small\"><summary>rule</summary>");
+    mba_buf_put(b, "<details class=\"dt small\"><summary>rule</summary>");
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         if (!part[i][1] || !*part[i][1]) continue;
         mba_buf_add(b, "<p>%s: ", part[i][0]);

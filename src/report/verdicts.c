@@ -120,7 +120,7 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
 void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<section id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
+    mba_buf_put(b, "<article id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
     where_time_goes(b, m);
     sentence(b, "Thread blocks (F5): <b>", m->sentence[4]);
     if (*m->sentence[4]) mba_buf_put(b, "</b>");
@@ -134,5 +134,5 @@ void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
         if (m->store[k]) mba_buf_add(b, "<th scope=\"col\">%s</th>", mba_matrix_column_name((mba_matrix_column)k));
     mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
     for (int i = 0; i < MBA_CLAIMS; i++) row(c, m, i);
-    mba_buf_put(b, "</tbody></table></section>\n");
+    mba_buf_put(b, "</tbody></table></article>\n");
 }
