@@ -63,9 +63,17 @@ static inline void put_counters(mba_store *s, int64_t kernel, double tensor)
                                                          .launches = 1 }));
 }
 
-static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops)
+/* The variant that a kernel of SSD belongs to. */
+static inline const char *variant_of(const char *kernel)
+{
+    return strstr(kernel, "persistent") ? "persistent" : strstr(kernel, "chunk") ? "chunked" : "fused";
+}
+
+static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops,
+                            const char *variant)
 {
     mba_row_node n = mba_no_node;
+    n.variant = variant;
     n.id = id, n.op = op, n.kind = kind, n.phase = id ? "backward" : "forward", n.scope = "layers.0.mixer";
     n.tensor_flops = tensor_flops, n.vector_flops = 1e8, n.special_ops = 1e6, n.read_bytes = 2e7, n.write_bytes = 1e7;
     assert_ok(mba_put_node(s, &n));
@@ -121,8 +129,8 @@ static inline const char *store_of(const char *file, const char *workload, const
     mba_store *s;
     assert_ok(mba_store_create(&s, scratch(file)));
     put_machine(s, workload, units);
-    if (graph) put_node(s, 0, "matmul", "gemm", 4e9);
-    if (graph) put_node(s, 1, ssm_op, "ssm", 2e9);
+    if (graph) put_node(s, 0, "matmul", "gemm", 4e9, NULL);
+    if (graph) put_node(s, 1, ssm_op, "ssm", 2e9, variant_of(ssm_kernel));
     put_kernel(s, 0, "nvjet", "matmul", "gemm");
     put_kernel(s, 1, ssm_kernel, ssm_op, "ssm");
     for (int64_t step = 0; step < 3; step++) {

@@ -61,43 +61,55 @@ static mba_status ratio_numbers(mba_grid *g, const mba_stores *r, int run)
 
 /* ---- heading ---- */
 
-/* The best ratios of the operators from row `first` on that have its model and kernels, as a range, and the largest
- * gain. Returns the row after them. */
+/* From this gain on a ratio helps an operator. */
+static const double HELPS = 1.05;
+
+/* Operators by one set of kernels of one model, from row `first` on: the best ratios as a range, and the largest gain.
+ * Returns the row after them, which are the operators and then their step. */
 typedef struct range {
-    double low, high, gain;
+    double low, high, gain, step_ratio, step_gain;
 } range;
 static int range_from(range *out, const mba_best_ratio *all, int first, mba_equal e)
 {
-    const mba_ratio_row *row = &all->row[first];
-    int                  i = first;
-    *out = (range){ INFINITY, 0, 0 };
-    for (; i < all->n && !strcmp(all->row[i].kernels, row->kernels) && !strcmp(all->row[i].model, row->model); i++) {
+    int i = first;
+    *out = (range){ INFINITY, 0, 0, NAN, NAN };
+    for (; i < all->n && *all->row[i].op; i++) {
         const mba_ratio_point p = mba_ratio_best(&all->row[i], e);
-        if (!*all->row[i].op) continue;
         out->low = fmin(out->low, all->tensor * mba_ratio_tensor[p.tensor]);
         out->high = fmax(out->high, all->tensor * mba_ratio_tensor[p.tensor]);
         out->gain = fmax(out->gain, p.gain);
     }
-    mba_assert(i > first);
-    return i;
+    mba_assert(i > first && i < all->n);
+    const mba_ratio_point p = mba_ratio_best(&all->row[i], e);
+    out->step_ratio = all->tensor * mba_ratio_tensor[p.tensor];
+    out->step_gain = p.gain;
+    return i + 1;
 }
 
+/* "selective_scan, ours, at 4 to 12 : 1", the kernels that gain less than HELPS by any ratio apart. */
 static void ratio_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_best_ratio *all = &r->whatif->ratio;
+    double                little = 0, step = 0, step_ratio = NAN;
+    bool                  any = false;
+    range                 x;
     (void)run;
-    mba_buf_put(b, "SIMULATED, equal area:");
-    for (int i = 0; i < all->n;) {
-        const mba_ratio_row *row = &all->row[i];
-        range                x;
-        mba_buf_put(b, i ? "; " : " ");
-        mba_buf_html(b, row->op);
-        i = range_from(&x, all, i, MBA_EQUAL_AREA);
-        mba_buf_add(b, " by %s is fastest at %s", row->kernels, mba_num(x.low).s);
+    mba_buf_put(b, "SIMULATED at equal area: ");
+    for (int i = 0, next; i < all->n; i = next) {
+        next = range_from(&x, all, i, MBA_EQUAL_AREA);
+        if (x.step_gain > step) step = x.step_gain, step_ratio = x.step_ratio;
+        if (x.gain < HELPS) little = fmax(little, x.gain);
+        if (x.gain < HELPS) continue;
+        mba_buf_add(b, "%s%s is fastest at %s", any ? "; " : "", row_name(&all->row[i]).s, mba_num(x.low).s);
         if (x.high > x.low) mba_buf_add(b, " to %s", mba_num(x.high).s);
-        mba_buf_add(b, "\u00a0:\u00a01 (at most %s ×)", mba_num(x.gain).s);
+        mba_buf_add(b, "\u00a0:\u00a01 (at most %s ×)", mba_two_digits(x.gain).s);
+        any = true;
     }
-    mba_buf_add(b, ". The %s has %s\u00a0:\u00a01", all->machine, mba_num(all->tensor).s);
+    if (little > 0)
+        mba_buf_add(b, "%s %s SSM operators gain at most %.2f × by any ratio", any ? ";" : "",
+                    any ? "the other" : "the", little);
+    mba_buf_add(b, "; whole steps, mostly GEMM, up to %s × at %s\u00a0:\u00a01. The %s has %s\u00a0:\u00a01",
+                mba_two_digits(step).s, mba_num(step_ratio).s, all->machine, mba_num(all->tensor).s);
 }
 
 /* ---- drawing ---- */
@@ -183,5 +195,5 @@ void mba_ratio_sure(mba_buf *b, const mba_stores *r)
         mba_buf_add(b,
                     "; %d machines imitated on an H200 were predicted with errors of up to %s %%, none of them with an "
                     "SSM kernel, so a smaller gain is not a finding",
-                    s->points, mba_num(s->worst).s);
+                    s->points, mba_two_digits(s->worst).s);
 }

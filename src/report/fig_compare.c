@@ -369,7 +369,7 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
         const mba_line *l = &line[which];
         const int       from = view == BY_LENGTH ? 0 : l->n - 1, to = view == BY_LENGTH ? l->n - 1 : 0;
         mba_buf_add(b, "At %s instead of %s %s costs %s × as much in ", mba_num(l->x[to]).s, mba_num(l->x[from]).s,
-                    what[view], mba_num(most).s);
+                    what[view], mba_two_digits(most).s);
         mba_buf_html(b, l->name);
         if (n > 1) mba_buf_add(b, ", the most of %d models", n);
         return;

@@ -233,8 +233,8 @@ static void persistent_heading(mba_buf *b, const mba_stores *r, int run)
         if (times(r, &l, k, ssm_ms) < times(r, &l, best, ssm_ms)) best = k;
     const double rate = times(r, &l, best, mba_ssm_gb_s), slower = times(r, &l, best, ssm_ms);
     mba_buf_add(b, "%s: their blocks live %s × as long, at %s × the bandwidth and %s × the time of SSM operators",
-                slower <= HELPS ? "Yes" : "No", mba_num(times(r, &l, best, life_us)).s, mba_num(rate).s,
-                mba_num(slower).s);
+                slower <= HELPS ? "Yes" : "No", mba_two_digits(times(r, &l, best, life_us)).s, mba_two_digits(rate).s,
+                mba_two_digits(slower).s);
     if (l.n > 2) mba_buf_add(b, " (%s, the best of %d)", variant_word(r->run[l.run[best]].a).s, l.n - 1);
 }
 
@@ -303,11 +303,12 @@ static void fusion_heading(mba_buf *b, const mba_stores *r, int run)
     mba_assert(l.n > 1);
     if (whole)
         mba_buf_add(b, "All of SSD fused: %s × as fast forward, %s × backward, the step %s ×",
-                    mba_num(1 / times(r, &l, whole, forward_ms)).s, mba_num(1 / times(r, &l, whole, backward_ms)).s,
-                    mba_num(1 / times(r, &l, whole, step_ms)).s);
+                    mba_two_digits(1 / times(r, &l, whole, forward_ms)).s,
+                    mba_two_digits(1 / times(r, &l, whole, backward_ms)).s,
+                    mba_two_digits(1 / times(r, &l, whole, step_ms)).s);
     if (product)
         mba_buf_add(b, "%s alone: %s × as fast", whole ? "; C·Bᵀ" : "C·Bᵀ fused",
-                    mba_num(1 / times(r, &l, product, ssm_ms)).s);
+                    mba_two_digits(1 / times(r, &l, product, ssm_ms)).s);
 }
 
 static mba_status fusion_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
@@ -360,8 +361,8 @@ static void say_sure(mba_buf *b, const mba_stores *r, question_variants *variant
     mba_buf_html(b, a->workload);
     mba_buf_put(b, ", ");
     mba_buf_html(b, *a->batch ? a->batch : "one size");
-    mba_buf_add(b, ", %d variants; step times spread by at most %s %%", l.n, mba_num(spread).s);
-    if (!isnan(bytes)) mba_buf_add(b, "; bytes × %s", mba_num(bytes).s);
+    mba_buf_add(b, ", %d variants; step times spread by at most %s %%", l.n, mba_two_digits(spread).s);
+    if (!isnan(bytes)) mba_buf_add(b, "; bytes × %s", mba_two_digits(bytes).s);
 }
 
 void mba_persistent_sure(mba_buf *b, const mba_stores *r)

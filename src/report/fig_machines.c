@@ -92,7 +92,7 @@ static void machine_heading(mba_buf *b, const mba_stores *r, int run)
     for (int k = 0; k < w->nmachines; k++) {
         const double faster = times_faster(w, k, MBA_WI_EQUAL);
         if (k == own_machine(w) || !(faster > 0)) continue;
-        mba_buf_add(b, "%s %s %s", any ? "," : "", w->machines[k], mba_num(faster).s);
+        mba_buf_add(b, "%s %s %s", any ? "," : "", w->machines[k], mba_two_digits(faster).s);
         any = true;
     }
     mba_buf_add(b, " × the %s in the mean of %d model%s", w->machine, w->nmodels, w->nmodels == 1 ? "" : "s");
@@ -181,5 +181,6 @@ void mba_machines_sure(mba_buf *b, const mba_stores *r)
     }
     mba_buf_add(b, "simulated; %d of %d machines were never checked against measured times (grade C)", unchecked,
                 w->nmachines);
-    if (most > 0) mba_buf_add(b, "; with the software as it is, %s to %s ×", mba_num(least).s, mba_num(most).s);
+    if (most > 0)
+        mba_buf_add(b, "; with the software as it is, %s to %s ×", mba_two_digits(least).s, mba_two_digits(most).s);
 }

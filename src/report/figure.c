@@ -80,10 +80,12 @@ const char *mba_run_label(const mba_stores *r, int run)
 
 bool mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
+bool mba_run_is_cpu(const mba_analysis *a) { return !strcmp(a->device, "cpu"); }
+
 const char *mba_run_device(const mba_analysis *a)
 {
     const char *gpu = mba_env_find(a, "gpu.name"), *cpu = mba_env_find(a, "cpu.name");
-    const bool  on_cpu = !strcmp(a->device, "cpu");
+    const bool  on_cpu = mba_run_is_cpu(a);
     return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
 }
 

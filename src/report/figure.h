@@ -47,6 +47,7 @@ const char *mba_run_label(const mba_stores *r, int run);
 /* the run is not shown itself: it is the model of a run that is shown, at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
 bool        mba_run_is_foreign(const mba_analysis *a); /* a program that is not ours: no graph of operators */
+bool        mba_run_is_cpu(const mba_analysis *a);     /* it ran on a CPU */
 const char *mba_run_device(const mba_analysis *a);     /* "NVIDIA H200", else the name of the processor; "" */
 double      mba_launches_of(const mba_analysis *a);    /* of a step */
 
@@ -75,6 +76,8 @@ int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: half o
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 /* the name of a kernel, with its id if names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
+/* fig_blocks.c: what it means that registers limit occupancy, in one paragraph, for the notes of Fig. 8 */
+void mba_registers_explained(mba_buf *b, const mba_stores *r, int run);
 /* NaN if absent */
 double mba_int_or_nan(int64_t v);
 

@@ -148,6 +148,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     mba_buf_put(b, "</div><div class=\"notes\"><p><b>How to read.</b> ");
     mba_terms_html(b, f->reading);
     mba_buf_put(b, "</p>");
+    if (!strcmp(f->name, "fig8")) mba_registers_explained(b, r, run);
     source(b, r, run);
     mba_buf_put(b, "</div></div>");
     return MBA_OK;

@@ -48,12 +48,14 @@ void mba_question_sure(mba_buf *b, const mba_figure *f, const mba_stores *r)
     mba_buf_put(b, ".</p>");
 }
 
-/* Nothing if no question has an answer: a page of one run on a CPU. */
+/* The questions are about GPUs: pages of CPU runs do not ask them on the first screen. */
 void mba_part_questions(mba_buf *b, const mba_stores *r)
 {
-    int answered = 0;
+    bool gpu = false;
+    int  answered = 0;
+    for (int i = 0; i < r->n; i++) gpu |= !mba_run_is_cpu(r->run[i].a);
     for (int i = 0; i < QUESTIONS; i++) answered += figure_of(&questions[i])->has(r, -1);
-    if (!answered) return;
+    if (!answered || !gpu) return;
     mba_buf_put(
         b, "<article id=\"questions\" aria-label=\"open questions\"><h2>Questions that the study leaves open</h2>");
     for (int i = 0; i < QUESTIONS; i++) {

@@ -104,7 +104,7 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     for (int k = 0; k < MBA_COLUMNS && !any; k++)
         if (m->cell[i][k].id) any = &m->cell[i][k];
     if (!any) return;
-    mba_buf_add(b, "<tr><th scope=\"row\"><div><b>%s</b><span>", any->id);
+    mba_buf_add(b, "<tr><th scope=\"row\"><div><a href=\"#rule-%s\">%s</a><span>", any->id, any->id);
     mba_buf_html(b, any->claim);
     mba_buf_put(b, "<small>");
     mba_buf_html(b, any->unit);
@@ -129,7 +129,7 @@ void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
     heading(b, m);
     mba_buf_put(b, "<table class=\"matrix\"><caption class=\"small\">A mark says what holds in that column; the last "
                    "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence and "
-                   "rule.</caption><thead><tr><th scope=\"col\">The study says</th>");
+                   "rule; F1 to F11 lead to the rules.</caption><thead><tr><th scope=\"col\">The study says</th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
         if (m->store[k]) mba_buf_add(b, "<th scope=\"col\">%s</th>", mba_matrix_column_name((mba_matrix_column)k));
     mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
