@@ -90,12 +90,14 @@ static int range_from(range *out, const mba_best_ratio *all, int first, mba_equa
 static void ratio_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_best_ratio *all = &r->whatif->ratio;
-    double                little = 0, step = 0, step_ratio = NAN;
+    double                little = 0, step = 0, step_ratio = NAN, power = 0;
     bool                  any = false;
     range                 x;
     (void)run;
     mba_buf_put(b, "SIMULATED at equal area: ");
     for (int i = 0, next; i < all->n; i = next) {
+        range_from(&x, all, i, MBA_EQUAL_POWER);
+        power = fmax(power, x.gain);
         next = range_from(&x, all, i, MBA_EQUAL_AREA);
         if (x.step_gain > step) step = x.step_gain, step_ratio = x.step_ratio;
         if (x.gain < HELPS) little = fmax(little, x.gain);
@@ -106,10 +108,12 @@ static void ratio_heading(mba_buf *b, const mba_stores *r, int run)
         any = true;
     }
     if (little > 0)
-        mba_buf_add(b, "%s %s SSM operators gain at most %.2f × by any ratio", any ? ";" : "",
+        mba_buf_add(b, "%s%s SSM operators gain at most %.2f × by any ratio", any ? "; " : "",
                     any ? "the other" : "the", little);
-    mba_buf_add(b, "; whole steps, mostly GEMM, up to %s × at %s\u00a0:\u00a01. The %s has %s\u00a0:\u00a01",
-                mba_two_digits(step).s, mba_num(step_ratio).s, all->machine, mba_num(all->tensor).s);
+    mba_buf_add(b,
+                " (at equal power %.2f ×), whole steps up to %s × at %s\u00a0:\u00a01. The %s has "
+                "%s\u00a0:\u00a01",
+                power, mba_two_digits(step).s, mba_num(step_ratio).s, all->machine, mba_num(all->tensor).s);
 }
 
 /* ---- drawing ---- */
@@ -175,7 +179,7 @@ const mba_figure mba_figure_ratio = {
     "special functions 10 %; the table has 25 and 75 % too. Equal power: the vector rate stays, and all clocks change "
     "so that power, units times the cube of the clock, stays; half of the chip's power is assumed to go into these "
     "units. "
-    "A flat line: the ratio does not limit the operator. {#fig6} has what the kernels execute.",
+    "A flat line: the ratio does not limit the operator. Fig. 6 has what the kernels execute.",
     "the simulator: mambascope report without --no-simulation",
     true,
     ratio_views,

@@ -285,7 +285,7 @@ const mba_figure mba_figure_fig5 = {
     "Mean lifetime of a thread block: resident block cycles over launched blocks. The histograms show records "
     "of single blocks, which some of our kernels write, with median, p95, prologue and epilogue.",
     "Short-lived blocks pay for launch and first loads more often. This figure does not show whether that "
-    "causes low bandwidth; a variant with longer-lived blocks does ({#persistent}). Blocks per SM follow from "
+    "causes low bandwidth; a variant with longer-lived blocks does (Q1 above). Blocks per SM follow from "
     "Little's law. The table has the bytes that an SM and DRAM exchange in a microsecond; multiplied by the "
     "DRAM latency (0.34 µs on an H200, measured by pointer chasing), these are the bytes in flight.",
     "counters of occupancy (mambascope profile --metric-sets occupancy), or records of blocks (--blocks)",

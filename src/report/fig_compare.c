@@ -498,7 +498,7 @@ const mba_figure mba_figure_fig11 = {
     "Fig. 11 · sensitivity to size",
     "Measured time of a step per token, image or graph of the same model at other lengths and batches.",
     "Flat line: the cost per unit does not depend on the size. Where the time per unit stops falling as steps "
-    "grow, the machine is fully used. {#sizes} has more sizes, simulated.",
+    "grow, the machine is fully used. More sizes follow, simulated.",
     "stores of one model at several sizes, part sizes of mambascope suite --full --device cuda; or mambascope profile "
     "--length "
     "512 --out a.db; --length 4096 --out b.db; mambascope report a.db b.db",

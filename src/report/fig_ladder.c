@@ -260,7 +260,7 @@ const mba_figure mba_figure_persistent = {
     "One model at one size with the study's division of work, and with the same kernels whose blocks stay and take one "
     "tile after another; each row has its own scale, × is against the baseline.",
     "The study supposes that short lives of blocks keep bandwidth low (claim F5). Here only the lifetime differs: the "
-    "bytes are equal. {#fig5} has the lifetimes of all kernels.",
+    "bytes are equal. Fig. 5 has the lifetimes of all kernels.",
     "two stores of one model and size with counters, parts baseline and persistent of mambascope suite --full --device "
     "cuda; or mambascope profile --op ssd=persistent,ssd_bwd=persistent",
     true,
@@ -333,7 +333,7 @@ const mba_figure mba_figure_fusion = {
     "One model at one size with the study's division of work, then with C·Bᵀ inside the kernel that uses it, then with "
     "the whole product in few kernels; each row has its own scale, × is against the baseline.",
     "Launches and bytes say what a rung saves; the times say whether that was the limit. Fused kernels also divide the "
-    "work in another way, so not all of their gain is saved bytes. {#fig12} compares all variants.",
+    "work in another way, so not all of their gain is saved bytes. Fig. 12 compares all variants.",
     "stores of one model and size, parts baseline and bc_fused of mambascope suite --full --device cuda; or mambascope "
     "profile --op ssd=chunked,ssd_bwd=chunked",
     true,

@@ -122,8 +122,8 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     mba_buf_html(b, label);
     mba_buf_put(b, "</b> <code>");
     mba_buf_html(b, mba_short(d.kernel->row->name, 40).s);
-    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %s ×</small></div><p>",
-                mba_exact(100 * d.part).s, mba_two_digits(100 * d.part).s, mba_two_digits(1 / (1 - d.part)).s);
+    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
+                mba_exact(100 * d.part).s, mba_two_digits(100 * d.part).s, 1 / (1 - d.part));
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
         mba_buf_html(b, tip[0].remedy);

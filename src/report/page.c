@@ -140,7 +140,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     mba_question_sure(b, f, r);
     mba_buf_put(b, "<p class=\"sub\">");
     mba_terms_html(b, f->sub);
-    mba_buf_put(b, "</p><div class=\"cols\"><div>");
+    mba_buf_add(b, "</p><div class=\"cols%s\"><div>", f->draw ? "" : " full"); // a table has the whole width
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
     if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
     if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
@@ -157,7 +157,8 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
 static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_add(b, "<article id=\"%s\" aria-label=\"%s\">", f->name, f->eyebrow);
+    mba_buf_add(b, "<article id=\"%s\"%s aria-label=\"%s\">", f->name, has_data(f, r) ? "" : " class=\"none\"",
+                f->eyebrow);
     if (mba_figure_old_name(f)) mba_buf_add(b, "<span id=\"%s\"></span>", mba_figure_old_name(f));
     mba_buf_add(b, "<p class=\"eyebrow\">%s</p>", f->eyebrow);
     if (!has_data(f, r)) {
@@ -219,8 +220,9 @@ static mba_status sections(mba_canvas *c, const mba_stores *r)
     int number = 1; // the answer
     for (const mba_outline *o = mba_page_outline; !is_last(o); o++) {
         if (o->section)
-            mba_buf_add(&c->out, "%s<section id=\"s-%s\" aria-label=\"%s\"><p class=\"no\"><b>%d</b> %s</p>\n",
-                        number > 1 ? "</section>\n" : "", o->section, o->words, number + 1, o->words);
+            mba_buf_add(&c->out, "%s<section id=\"s-%s\"%s aria-label=\"%s\"><p class=\"no\"><b>%d</b> %s</p>\n",
+                        number > 1 ? "</section>\n" : "", o->section, section_has_data(o, r) ? "" : " class=\"none\"",
+                        o->words, number + 1, o->words);
         number += o->section != NULL;
         if (o->figure) MBA_TRY(figure(c, o->figure, r));
         if (o->part) MBA_TRY(part(&c->out, o->part, r));
@@ -341,10 +343,10 @@ static void head(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
     mba_part_lead(b, r);
     if (!m) answers(c, r);
     mba_part_cards(b, r, m);
+    mba_part_questions(b, r);
     mba_part_overview(c, r);
     banner(b, r);
     doubts(b, r);
-    mba_part_questions(b, r);
     if (m) answers(c, r);
     mba_buf_put(b, "<article id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);

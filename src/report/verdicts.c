@@ -117,6 +117,15 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     mba_buf_put(b, "</span></td></tr>\n");
 }
 
+/* "MambaVision" may break before its second capital. */
+static void column_heading(mba_buf *b, const char *name)
+{
+    mba_buf_put(b, "<th scope=\"col\">");
+    for (const char *at = name; *at; at++)
+        mba_buf_add(b, "%s%c", at > name && *at >= 'A' && *at <= 'Z' ? "<wbr>" : "", *at);
+    mba_buf_put(b, "</th>");
+}
+
 void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
 {
     mba_buf *b = &c->out;
@@ -131,7 +140,7 @@ void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
                    "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence and "
                    "rule; F1 to F11 lead to the rules.</caption><thead><tr><th scope=\"col\">The study says</th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
-        if (m->store[k]) mba_buf_add(b, "<th scope=\"col\">%s</th>", mba_matrix_column_name((mba_matrix_column)k));
+        if (m->store[k]) column_heading(b, mba_matrix_column_name((mba_matrix_column)k));
     mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
     for (int i = 0; i < MBA_CLAIMS; i++) row(c, m, i);
     mba_buf_put(b, "</tbody></table></article>\n");
