@@ -145,6 +145,12 @@ static inline const char *store_of(const char *file, const char *workload, const
     }
     put_counters(s, 0, 4e9);
     put_counters(s, 1, 2e9);
+    assert_ok(mba_put_energy(s, &(mba_row_energy){ .mode = "plain",
+                                                   .steps = 100,
+                                                   .units = 100 * units,
+                                                   .seconds = 6,
+                                                   .joules = 600,
+                                                   .source = "nvmlDeviceGetTotalEnergyConsumption" }));
     for (int64_t b = 0; b < 20; b++)
         assert_ok(mba_put_block(s, &(mba_row_block){ .kernel = 1,
                                                      .event = MBA_ABSENT,

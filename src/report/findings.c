@@ -264,7 +264,8 @@ static const card answers[] = {
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
     { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
-    { "How far from the floor?", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor, spark_floor },
+    { "How far from the floor?", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor,
+      spark_floor },
 };
 enum { OF_FLOOR = sizeof others / sizeof *others - 1 };
 
