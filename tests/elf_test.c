@@ -350,6 +350,12 @@ static void promised_layout(void)
     VALUE(Y);
     VALUE(FINAL);
     VALUE(RESULTS);
+    VALUE(CONV1D);
+    VALUE(GATED_NORM);
+    VALUE(WEIGHT);
+    VALUE(BIAS);
+    VALUE(GRADS_DENSE);
+    VALUE(GRADS_STRIDED);
 #undef VALUE
 }
 
