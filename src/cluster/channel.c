@@ -47,7 +47,7 @@ struct mba_channel {
     size_t              room;
     int                 here;   /* pieces that came */
     bool                whole;  /* others than rank 0: the result came */
-    bool                ending; /* goodbyes are exchanged */
+    _Atomic bool        ending; /* goodbyes are exchanged */
     _Atomic bool        failed; /* this rank fails by itself: nobody else is to blame */
     /* What this rank does, for its pulse. */
     _Atomic int64_t step, moves;
@@ -74,9 +74,9 @@ static mba_status tell(peer *p, mba_wire_type type, uint64_t serial, const void 
 }
 
 /* Rank 0 tells all others; then the process ends. */
-static void end_run(mba_channel *c, const mba_wire_end *e)
+static void end_run(mba_channel *c, const mba_wire_end *e, bool prints)
 {
-    mba_channel_end end = { .rank = e->rank, .code = e->code, .prints = c->o.rank == 0 || e->rank == 0 };
+    mba_channel_end end = { .rank = e->rank, .code = e->code, .prints = prints };
     snprintf(end.text, sizeof end.text, "%s", e->text);
     for (int k = 1; c->o.rank == 0 && k < c->o.ranks; k++)
         if (k != e->rank && !c->peer[k].left) (void)!tell(&c->peer[k], MBA_WIRE_END, 0, e, sizeof *e);
@@ -92,7 +92,7 @@ static void lose(mba_channel *c, int rank, const char *why)
              "rank %d (%s) is lost after step %lld\nwhy: %s\nfix: start the run again with "
              "--resume auto; exit code %d says that this may help",
              rank, p->host, (long long)p->last.step, why, MBA_LOST_CODE);
-    end_run(c, &e);
+    end_run(c, &e, true);
 }
 
 bool mba_channel_fail(mba_channel *c, int code, const char *text)
@@ -100,7 +100,12 @@ bool mba_channel_fail(mba_channel *c, int code, const char *text)
     mba_wire_end e = end_of(c->o.rank, code, "");
     snprintf(e.text, sizeof e.text, "rank %d (%s): %s", c->o.rank, c->host, text);
     atomic_store(&c->failed, true);
-    if (c->o.rank) return tell(&c->peer[0], MBA_WIRE_FAILED, 0, &e, sizeof e) == MBA_OK;
+    if (c->o.rank) {
+        const bool told = tell(&c->peer[0], MBA_WIRE_FAILED, 0, &e, sizeof e) == MBA_OK;
+        // The launcher kills the others once this process ends: rank 0 prints first.
+        for (int i = 0; told && i < 200 && !atomic_load(&c->peer[0].left); i++) usleep(10000);
+        return told;
+    }
     for (int k = 1; k < c->o.ranks; k++) (void)!tell(&c->peer[k], MBA_WIRE_END, 0, &e, sizeof e);
     return false;
 }
@@ -221,7 +226,7 @@ static void judge_moves(mba_channel *c)
     const mba_wire_end e = end_of(-1, MBA_LOST_CODE,
                                   "all ranks wait for each other\nwhy: the network between them does not deliver\n"
                                   "fix: start the run again with --resume auto");
-    end_run(c, &e);
+    end_run(c, &e, true);
 }
 
 static void beat(mba_channel *c)
@@ -279,7 +284,7 @@ static void obey(mba_channel *c, int rank, const mba_wire_head *h, char **data)
     case MBA_WIRE_FAILED:
     case MBA_WIRE_END:
         if (h->bytes == sizeof(mba_wire_end) && !atomic_load(&c->failed))
-            end_run(c, (const mba_wire_end *)(const void *)*data);
+            end_run(c, (const mba_wire_end *)(const void *)*data, c->o.rank == 0);
         break;
     case MBA_WIRE_BYE: p->left = true; break;
     default: break;

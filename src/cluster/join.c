@@ -52,7 +52,7 @@ bool mba_cluster_has_mpi(void)
     return find_library(path);
 }
 
-static mba_status open_mpi(functions *f, const mba_launch *l)
+static mba_status open_mpi(functions *f, const mba_launcher *l)
 {
     static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_leave",
                                         "mba_mpi_words" };
@@ -82,7 +82,7 @@ static mba_status mpi_failed(const cluster *c, int error, const char *what)
     return mba_fail(MBA_E_DEVICE, "MPI failed to %s\nwhy: %s", what, words);
 }
 
-static mba_status start_mpi(cluster *c, const mba_launch *l)
+static mba_status start_mpi(cluster *c, const mba_launcher *l)
 {
     char library[128] = "";
     int  rank, ranks;
@@ -149,7 +149,7 @@ static mba_status open_channel(cluster *c, void (*lost)(void *, const mba_channe
                                                                  .ctx = ctx });
 }
 
-mba_status mba_cluster_join(mba_world **out, const mba_launch *l, void (*lost)(void *, const mba_channel_end *),
+mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *),
                             void *ctx)
 {
     mba_assert(l->ranks > 1);

@@ -2,7 +2,7 @@
 /* join.h -- joins the ranks that a launcher has started: MPI for bulk exchanges, the channel for the rest.
  *
  *     mba_world *w = NULL;
- *     MBA_TRY(mba_launch_find(&launch, getenv));
+ *     MBA_TRY(mba_launcher_find(&launch, getenv));
  *     if (launch.ranks > 1) MBA_TRY(mba_cluster_join(&w, &launch, end_process, NULL));
  *     ..
  *     mba_cluster_leave(w);                            // all ranks; NULL is fine
@@ -13,9 +13,9 @@
 #define MBA_CLUSTER_JOIN_H
 
 #include "cluster/channel.h"
-#include "cluster/launch.h"
+#include "cluster/launcher.h"
 
-MBA_MUST mba_status mba_cluster_join(mba_world **out, const mba_launch                         *l,
+MBA_MUST mba_status mba_cluster_join(mba_world **out, const mba_launcher                       *l,
                                      void (*lost)(void *ctx, const mba_channel_end *end), void *ctx);
 void                mba_cluster_leave(mba_world *w);
 

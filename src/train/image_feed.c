@@ -124,8 +124,8 @@ static mba_status image_stage(mba_feed *base, mba_step *step)
 {
     image_feed *f = (image_feed *)base;
     f->staged = base->at;
-    base->at = moved(f, base->at, base->micros);
-    base->units = f->B * base->micros;
+    base->at = moved(f, base->at, base->slots);
+    base->units = base->valid = f->B * base->micros;
     step->loss_scale = 1 / (float)base->units;
     return MBA_OK;
 }
@@ -133,7 +133,7 @@ static mba_status image_stage(mba_feed *base, mba_step *step)
 static mba_status image_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
 {
     image_feed     *f = (image_feed *)base;
-    mba_position    at = moved(f, f->staged, micro);
+    mba_position    at = moved(f, f->staged, base->first + micro);
     mba_image_batch b = { .x = mba_session_at(s, "images"),
                           .labels = f->labels,
                           .targets = mba_session_find(s, "soft") };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launch_test.c -- every row of launch.h, and what is refused. */
+/* launcher_test.c -- every row of launcher.h, and what is refused. */
 #include "tests/test.h"
 
-#include "cluster/launch.h"
+#include "cluster/launcher.h"
 
 static const char *const *variables; /* name, value, name, value, .. NULL */
 
@@ -13,35 +13,35 @@ static char *get(const char *name)
     return NULL;
 }
 
-static mba_launch found(const char *const *v)
+static mba_launcher found(const char *const *v)
 {
-    mba_launch l;
+    mba_launcher l;
     variables = v;
-    assert_ok(mba_launch_find(&l, get));
+    assert_ok(mba_launcher_find(&l, get));
     return l;
 }
 #define FOUND(...) found((const char *const[]){ __VA_ARGS__, NULL })
 
 static void refused(const char *words, const char *const *v)
 {
-    mba_launch l;
+    mba_launcher l;
     variables = v;
-    assert_fails(mba_launch_find(&l, get), MBA_E_ARG, words);
+    assert_fails(mba_launcher_find(&l, get), MBA_E_ARG, words);
 }
 #define REFUSED(words, ...) refused(words, (const char *const[]){ __VA_ARGS__, NULL })
 
 static void nothing_is_one_rank(void **state)
 {
     (void)state;
-    const mba_launch l = found((const char *const[]){ NULL });
+    const mba_launcher l = found((const char *const[]){ NULL });
     assert_true(l.rank == 0 && l.ranks == 1 && l.local_rank == -1 && !l.launcher && !l.mpi);
 }
 
 static void every_launcher_is_known(void **state)
 {
     (void)state;
-    mba_launch l = FOUND("OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "8", "OMPI_COMM_WORLD_LOCAL_RANK", "1",
-                         "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "OMPI_COMM_WORLD_NODE_RANK", "1");
+    mba_launcher l = FOUND("OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "8", "OMPI_COMM_WORLD_LOCAL_RANK", "1",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "OMPI_COMM_WORLD_NODE_RANK", "1");
     assert_true(l.rank == 3 && l.ranks == 8 && l.local_rank == 1 && l.local_ranks == 2 && l.mpi);
     l = FOUND("PMI_RANK", "0", "PMI_SIZE", "4", "MPI_LOCALRANKID", "0", "MPI_LOCALNRANKS", "4");
     assert_true(l.rank == 0 && l.ranks == 4 && l.local_rank == 0 && l.local_ranks == 4 && l.mpi);

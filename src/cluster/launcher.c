@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launch.c -- see launch.h: one row per launcher. */
-#include "cluster/launch.h"
+/* launcher.c -- see launcher.h: one row per launcher. */
+#include "cluster/launcher.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +37,9 @@ static mba_status number(int *out, char *(*get)(const char *), const char *name,
 }
 
 /* Fills `out` if the row matches: l->ranks is 0 otherwise. */
-static mba_status read_row(mba_launch *l, const row *r, char *(*get)(const char *))
+static mba_status read_row(mba_launcher *l, const row *r, char *(*get)(const char *))
 {
-    *l = (mba_launch){ .launcher = r->launcher, .mpi = r->mpi };
+    *l = (mba_launcher){ .launcher = r->launcher, .mpi = r->mpi };
     const char *rank = get(r->rank), *size = get(r->size);
     if ((r->inside && !get(r->inside)) || (!rank && !size) || (r->loose && (!rank || !size))) return MBA_OK;
     if (!rank || !size)
@@ -60,12 +60,12 @@ static bool comparable(int first, int second, char *(*get)(const char *))
     return second != SLURM || (first == HYDRA && !get(rows[HYDRA].local_rank));
 }
 
-mba_status mba_launch_find(mba_launch *out, char *(*get)(const char *))
+mba_status mba_launcher_find(mba_launcher *out, char *(*get)(const char *))
 {
     int first = -1;
-    *out = (mba_launch){ .ranks = 1, .local_rank = -1 };
+    *out = (mba_launcher){ .ranks = 1, .local_rank = -1 };
     for (int k = 0; k < ROWS; k++) {
-        mba_launch l;
+        mba_launcher l;
         MBA_TRY(read_row(&l, &rows[k], get));
         if (!l.ranks || (k == SLURM && l.ranks == 1)) continue;
         if (first < 0) {
