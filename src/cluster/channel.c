@@ -89,9 +89,9 @@ static void lose(mba_channel *c, int rank, const char *why)
     mba_wire_end e = end_of(rank, MBA_LOST_CODE, "");
     if (atomic_load(&c->failed)) return;
     snprintf(e.text, sizeof e.text,
-             "rank %d (%s) is lost after step %lld\nwhy: %s\nfix: start the run again with "
+             "rank %d (%s) is lost\nwhy: %s; its last message came at step %lld\nfix: start the run again with "
              "--resume auto; exit code %d says that this may help",
-             rank, p->host, (long long)p->last.step, why, MBA_LOST_CODE);
+             rank, p->host, why, (long long)p->last.step, MBA_LOST_CODE);
     end_run(c, &e, true);
 }
 
