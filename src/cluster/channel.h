@@ -2,7 +2,7 @@
 /* channel.h -- small messages between the ranks of a run, and who notices that one of them is gone: a TCP star, rank 0
  * in its middle, with a thread of its own in every rank.
  *
- *     MBA_TRY(mba_channel_listen(&listener, contacts, sizeof contacts));    // rank 0; others are told `contacts`
+ *     MBA_TRY(mba_channel_listen(&listener, contacts));                     // rank 0; others are told `contacts`
  *     MBA_TRY(mba_channel_open(&c, &(mba_channel_options){ .rank = r, .ranks = R, .listener = listener,
  *                                                          .contacts = contacts, .secret = secret, .lost = end }));
  *     MBA_TRY(mba_channel_gather_all(c, all, &mine, sizeof mine));

@@ -2,8 +2,12 @@
 /* slots.h -- the micro-batches of a step over all ranks, its slots, and sums over them whose order depends on their
  * number alone.
  *
- *     mba__slots_begin(s, m);  forward, backward of micro-batch m;  mba__slots_end(s, m);     // for each of this rank
- *     MBA_TRY(mba__slots_finish(s, good));                                                    // then the update
+ *     for (int64_t m = 0; m < micros; m++) {                             // those of this rank
+ *         mba__slots_begin(s, m);
+ *         MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
+ *         mba__slots_end(s, m);
+ *     }
+ *     MBA_TRY(mba__slots_finish(s, good));                               // then the update
  *
  * S = q 2^k slots, q odd: gradients of q neighbouring slots are added one after the other, as micro-batches of one rank
  * are; the 2^k sums in a balanced binary tree. A power of two of ranks divides the tree at whole branches, so that each
