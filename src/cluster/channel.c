@@ -187,7 +187,12 @@ void mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state)
     atomic_fetch_add(&c->moves, 1);
 }
 
-void mba_channel_set_timeout(mba_channel *c, double seconds) { atomic_store(&c->timeout_s, seconds); }
+void mba_channel_set_timeout(mba_channel *c, double seconds)
+{
+    atomic_store(&c->timeout_s, seconds);
+    for (int k = 0; k < (c->o.rank ? 1 : c->o.ranks); k++)
+        if (c->peer[k].fd >= 0) mba_wire_limit(c->peer[k].fd, seconds);
+}
 
 static pulse own_pulse(mba_channel *c)
 {
@@ -229,15 +234,24 @@ static void judge_moves(mba_channel *c)
     end_run(c, &e, true);
 }
 
+typedef struct reason {
+    char text[96];
+} reason;
+
+static reason no_sign(mba_channel *c)
+{
+    reason r;
+    snprintf(r.text, sizeof r.text, "no sign of life for %.0f s (--timeout)", atomic_load(&c->timeout_s));
+    return r;
+}
+
 static void beat(mba_channel *c)
 {
     const pulse  mine = own_pulse(c);
     const double now = mba_wire_seconds(), timeout = atomic_load(&c->timeout_s);
-    char         why[128];
-    snprintf(why, sizeof why, "no sign of life for %.0f s (--timeout)", timeout);
     if (c->o.rank) {
         (void)!tell(&c->peer[0], MBA_WIRE_PULSE, 0, &mine, sizeof mine);
-        if (now - c->peer[0].seen_s > timeout && !c->ending) lose(c, 0, why);
+        if (now - c->peer[0].seen_s > timeout && !c->ending) lose(c, 0, no_sign(c).text);
         return;
     }
     note_pulse(&c->peer[0], &mine);
@@ -245,7 +259,7 @@ static void beat(mba_channel *c)
     for (int k = 1; k < c->o.ranks; k++) {
         peer *p = &c->peer[k];
         if (p->left) continue;
-        if (now - p->seen_s > timeout) lose(c, k, why);
+        if (now - p->seen_s > timeout) lose(c, k, no_sign(c).text);
         (void)!tell(p, MBA_WIRE_PULSE, 0, &mine, sizeof mine);
     }
     judge_moves(c);
@@ -294,10 +308,11 @@ static void obey(mba_channel *c, int rank, const mba_wire_head *h, char **data)
 /* Reads one message of a rank. A connection that closed after a goodbye is fine. */
 static void hear(mba_channel *c, int rank)
 {
-    peer         *p = &c->peer[rank];
-    mba_wire_head h;
-    char         *data = NULL;
-    if (mba_wire_receive(p->fd, &h, &data) == MBA_OK) {
+    peer            *p = &c->peer[rank];
+    mba_wire_head    h;
+    char            *data = NULL;
+    const mba_status st = mba_wire_receive(p->fd, &h, &data);
+    if (st == MBA_OK) {
         obey(c, rank, &h, &data);
     } else {
         const bool fine = p->left || c->ending;
@@ -305,6 +320,7 @@ static void hear(mba_channel *c, int rank)
         close(p->fd);
         p->fd = -1;
         pthread_mutex_unlock(&p->sending);
+        if (!fine && st == MBA_E_DEVICE) lose(c, rank, no_sign(c).text);
         if (!fine) lose(c, rank, "its connection closed: it was killed, or it crashed");
         p->left = true;
     }

@@ -59,6 +59,8 @@ static mba_status receive_bytes(int fd, void *data, size_t bytes)
         errno = 0;
         const ssize_t n = recv(fd, (char *)data + done, bytes - done, 0);
         if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return mba_fail(MBA_E_DEVICE, "a rank fell silent in the middle of a message");
         if (n <= 0) return lost_connection();
         done += (size_t)n;
     }
@@ -68,6 +70,7 @@ static mba_status receive_bytes(int fd, void *data, size_t bytes)
 mba_status mba_wire_send(int fd, mba_wire_type type, uint64_t serial, const void *data, size_t bytes)
 {
     const mba_wire_head h = { MAGIC, (uint32_t)type, serial, bytes };
+    errno = 0;
     MBA_TRY(send_bytes(fd, &h, sizeof h));
     return send_bytes(fd, data, bytes);
 }
