@@ -159,10 +159,8 @@ static mba_status gather_at_root(mba_channel *c, void *all, const void *mine, si
     return MBA_OK;
 }
 
-mba_status mba_channel_gather_all(mba_channel *c, void *all, const void *mine, size_t bytes)
+static mba_status gather_at_leaf(mba_channel *c, void *all, const void *mine, size_t bytes)
 {
-    mba_assert(bytes <= MBA_WORLD_SMALL);
-    if (c->o.rank == 0) return gather_at_root(c, all, mine, bytes);
     (void)!tell(&c->peer[0], MBA_WIRE_PIECE, c->serial + 1, mine, bytes);
     pthread_mutex_lock(&c->lock);
     while (!c->whole) pthread_cond_wait(&c->news, &c->lock);
@@ -174,17 +172,27 @@ mba_status mba_channel_gather_all(mba_channel *c, void *all, const void *mine, s
     return ok ? MBA_OK : out_of_step(c);
 }
 
+mba_status mba_channel_gather_all(mba_channel *c, void *all, const void *mine, size_t bytes)
+{
+    mba_assert(bytes <= MBA_WORLD_SMALL);
+    const mba_world_state before = mba_channel_mark(c, -1, MBA_WORLD_WAITS);
+    const mba_status      st = c->o.rank ? gather_at_leaf(c, all, mine, bytes) : gather_at_root(c, all, mine, bytes);
+    mba_channel_mark(c, -1, before);
+    return st;
+}
+
 /* ---- pulses ---- */
 
-void mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state)
+mba_world_state mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state)
 {
-    const double now = mba_wire_seconds(), took = now - atomic_load(&c->moved_s);
-    if (atomic_load(&c->state) == MBA_WORLD_COMPUTES && took > atomic_load(&c->longest_s))
-        atomic_store(&c->longest_s, took);
+    const double          now = mba_wire_seconds(), took = now - atomic_load(&c->moved_s);
+    const mba_world_state before = (mba_world_state)atomic_load(&c->state);
+    if (before == MBA_WORLD_COMPUTES && took > atomic_load(&c->longest_s)) atomic_store(&c->longest_s, took);
     if (step >= 0) atomic_store(&c->step, step);
     atomic_store(&c->moved_s, now);
     atomic_store(&c->state, (int)state);
     atomic_fetch_add(&c->moves, 1);
+    return before;
 }
 
 void mba_channel_set_timeout(mba_channel *c, double seconds)
@@ -197,7 +205,7 @@ void mba_channel_set_timeout(mba_channel *c, double seconds)
 static pulse own_pulse(mba_channel *c)
 {
     const int64_t step = atomic_load(&c->step);
-    if (c->first_step < 0 && atomic_load(&c->state) != MBA_WORLD_ASIDE) c->first_step = step;
+    if (c->first_step < 0) c->first_step = step;
     return (pulse){ .step = step,
                     .moves = atomic_load(&c->moves),
                     .longest_s = atomic_load(&c->longest_s),
@@ -400,6 +408,7 @@ mba_status mba_channel_open(mba_channel **out, const mba_channel_options *o)
     }
     c->o = *o;
     c->first_step = -1;
+    atomic_store(&c->step, -1);
     atomic_store(&c->timeout_s, o->timeout_s > 0 ? o->timeout_s : 20);
     mba_wire_host(c->host);
     pthread_mutex_init(&c->lock, NULL);

@@ -54,8 +54,9 @@ void                mba_channel_close(mba_channel *c);
 
 /* See world.h. At most MBA_WORLD_SMALL bytes a rank. */
 MBA_MUST mba_status mba_channel_gather_all(mba_channel *c, void *all, const void *mine, size_t bytes);
-void                mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state);
-void                mba_channel_set_timeout(mba_channel *c, double seconds);
+/* Notes that this rank moves; returns its state before. A negative step: the last one. */
+mba_world_state mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state);
+void            mba_channel_set_timeout(mba_channel *c, double seconds);
 
 /* This rank ends with an error of its own. Returns true if rank 0 has been told and prints it. */
 bool mba_channel_fail(mba_channel *c, int code, const char *text);

@@ -106,10 +106,10 @@ static mba_status start_mpi(cluster *c, const mba_launcher *l)
 
 static mba_status exchange(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes)
 {
-    cluster *c = (cluster *)w;
-    mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
-    const int e = c->mpi.exchange(send, to, recv, from, bytes);
-    mba_channel_mark(c->channel, -1, MBA_WORLD_COMPUTES);
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.exchange(send, to, recv, from, bytes);
+    mba_channel_mark(c->channel, -1, before);
     return e ? mpi_failed(c, e, "exchange data between ranks") : MBA_OK;
 }
 

@@ -244,7 +244,6 @@ static mba_status run_slots(mba__run *r, double *loss)
     }
     r->own_loss = 0;
     for (int64_t m = 0; m < r->micros && each; m++) r->own_loss += (double)each[m];
-    mba_world_mark(r->world, r->step.index, MBA_WORLD_WAITS);
     if (each) st = mba__run_agree_losses(r, each, loss, &good, st);
     free(each);
     if (st != MBA_OK && r->world) (void)!unread(r, st); // on all ranks: see end_unread
