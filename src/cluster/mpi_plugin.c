@@ -62,6 +62,6 @@ __attribute__((visibility("default"))) void mba_mpi_words(int error, char *text,
 {
     char words[MPI_MAX_ERROR_STRING] = "";
     int  n = 0;
-    if (MPI_Error_string(error, words, &n) != MPI_SUCCESS) words[0] = 0;
+    if (MPI_Error_string(error, words, &n) != MPI_SUCCESS) snprintf(words, sizeof words, "error %d of MPI", error);
     snprintf(text, (size_t)room, "%s", words);
 }
