@@ -357,6 +357,19 @@ mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
     return t;
 }
 
+mba_tensor *mba_pad_rows(mba_graph *g, mba_tensor *t, int64_t multiple)
+{
+    if (g->status) return g->poison;
+    const int64_t rows = mba_rows(t), cols = mba_cols(t), pitch = mba_ceil(cols, multiple) * multiple;
+    mba_assert(fresh(g, t) && !t->cheap); // a recomputed copy would be dense
+    if (pitch == cols) return t;
+    t->st->elems = rows * pitch;
+    t->st->unused = rows * (pitch - cols);
+    t->run = cols;
+    t->pitch = pitch;
+    return t;
+}
+
 mba_tensor *mba_result(mba_graph *g, const char *name, mba_tensor *t)
 {
     t->name = t->st->name = name;

@@ -133,6 +133,10 @@ mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64
 mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape); /* dtype is kept */
 mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b);
 
+/* Moves the rows of an output that nothing has used yet apart, so that each begins at a multiple of `multiple`
+ * elements. Its shape, its values and its gradient stay the same: nothing reads or writes the gaps. Returns t. */
+mba_tensor *mba_pad_rows(mba_graph *g, mba_tensor *t, int64_t multiple);
+
 /* Marks t as cheap: the backward pass may recompute it if mba_should_recompute says so. All outputs of its node must be
  * cheap. Operators mark their cheap outputs themselves; a model marks, say, a thin GEMM. */
 void mba_cheap(mba_tensor *t);

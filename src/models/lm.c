@@ -22,9 +22,9 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
     const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name);
     const char   *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
     mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
-    if (!a.bias) return mba_linear(g, a.x, w);
-    return mba_linear_bias(g, a.x, w,
-                           mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY));
+    mba_tensor   *b = a.bias ? mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY) : NULL;
+    mba_tensor   *y = b ? mba_linear_bias(g, a.x, w, b) : mba_linear(g, a.x, w);
+    return a.sliced && c->compute == MBA_BF16 && a.rows % 8 ? mba_pad_rows(g, y, 16) : y;
 }
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)
