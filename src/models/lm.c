@@ -24,7 +24,7 @@ mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, 
     mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
     mba_tensor   *b = a.bias ? mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY) : NULL;
     mba_tensor   *y = b ? mba_linear_bias(g, a.x, w, b) : mba_linear(g, a.x, w);
-    return a.sliced && c->compute == MBA_BF16 && a.rows % 8 ? mba_pad_rows(g, y, 16) : y;
+    return a.sliced ? mba_align_rows(g, y) : y;
 }
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)

@@ -111,8 +111,7 @@ void         mba_lm_state_out(mba_graph *g, const mba_lm_state *state);
 
 /* y = x W^T (+ b). The weight (rows, columns of x) has the name `name`.weight and is initialised uniformly within
  * 1/sqrt(columns). `last` marks the last projection of a residual branch, whose range is divided by sqrt(branches).
- * `sliced`: only column ranges of y are used. Its bf16 rows then begin at multiples of 32 bytes if they would not begin
- * at multiples of 16, which matrix products and vectorised loads need. */
+ * `sliced`: only column ranges of y are used (mba_align_rows). */
 typedef struct mba_lm_linear_args {
     mba_tensor *x;
     const char *name;
