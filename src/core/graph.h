@@ -111,6 +111,11 @@ void        mba_make_dense(mba_tensor *t);
 /* A parameter has an fp32 master, whatever `type` says. For a bf16 type, mba_param returns the compute copy, which has
  * the master's offsets and is written by the optimizer. Gradients belong to the master and are fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
+/* A parameter with room for `rows` rows; returns a view of all of them. The rows beyond those of `type` are zero and
+ * stay zero if their gradient is, as it is where nothing uses the columns that they produce. They are no part of the
+ * parameter: files and counts do not know them. */
+mba_tensor *mba_param_padded(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group,
+                             int64_t rows);
 /* Cuts a parameter at `row`: an optimizer that judges whole tensors (LAMB) treats the rows from there as another
  * tensor. For matrices that are separate in published models and joined here. Call it before the optimizer is
  * appended. */
