@@ -201,6 +201,7 @@ static void the_build_is_hardened(void **state)
     (void)state;
     check_file(getenv("MBA_PROGRAM"));
     check_file(beside("libmambascope_kernels.so"));
+    if (!access(beside("libmambascope_mpi.so"), F_OK)) check_file(beside("libmambascope_mpi.so"));
     if (!access(beside("libmambascope_inject.so"), F_OK)) check_file(beside("libmambascope_inject.so"));
 }
 

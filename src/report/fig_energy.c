@@ -4,21 +4,12 @@
 #include <string.h>
 
 #include "report/figure.h"
-#include "scope/energy.h"
-
-/* The energy of run i; nothing where rows cannot be read: mba_stores_open has read the same store. */
-static mba_energy energy_of(const mba_stores *r, int i)
-{
-    mba_energy e;
-    if (mba_energy_of(&e, r->run[i].a) != MBA_OK) e.step_j = NAN;
-    return e;
-}
 
 static bool has_energy(const mba_stores *r, int run)
 {
     (void)run;
     for (int i = 0; i < r->n; i++)
-        if (!isnan(energy_of(r, i).step_j)) return true;
+        if (!isnan(r->run[i].energy.step_j)) return true;
     return false;
 }
 
@@ -41,7 +32,7 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *a = r->run[i].a;
-        const mba_energy    e = energy_of(r, i);
+        const mba_energy    e = r->run[i].energy;
         if (isnan(e.step_j)) continue;
         const double gemm = mba_energy_kind_j(&e, a, MBA_GEMM), ssm = mba_energy_kind_j(&e, a, MBA_SSM),
                      gaps = mba_energy_gaps_j(&e, a);
@@ -70,7 +61,7 @@ static void heading(mba_buf *b, const mba_stores *r, int run)
             const mba_analysis *ours = r->run[i].a, *peer = r->run[j].a;
             if (mba_run_is_foreign(ours) || !mba_run_is_foreign(peer) || strcmp(ours->workload, peer->workload))
                 continue;
-            const double x = energy_of(r, i).unit_j, y = energy_of(r, j).unit_j;
+            const double x = r->run[i].energy.unit_j, y = r->run[j].energy.unit_j;
             if (!(x > 0) || !(y > 0) || ours->units != peer->units) continue;
             mba_buf_html(b, ours->workload);
             mba_buf_add(b, ": %s mJ per token in ours, %s in the peer's program, %s\u00a0×", mba_num(1e3 * x).s,
@@ -78,7 +69,7 @@ static void heading(mba_buf *b, const mba_stores *r, int run)
             return;
         }
     mba_range seen = { NAN, NAN };
-    for (int i = 0; i < r->n; i++) mba_range_extend(&seen, energy_of(r, i).watts);
+    for (int i = 0; i < r->n; i++) mba_range_extend(&seen, r->run[i].energy.watts);
     mba_buf_add(b, "Steps draw %s to %s W", mba_num(seen.lo).s, mba_num(seen.hi).s);
 }
 

@@ -7,7 +7,9 @@
  *     MBA_TRY(mba_train(&o));
  *
  * A run is exact: the same options give the same bits for any number of threads, and a run that was
- * stopped and resumed gives the same bits as one that was not. */
+ * stopped and resumed gives the same bits as one that was not. With `tree`, the number of ranks does not matter either:
+ * only that of micro-batches over all ranks does. Rank 0 writes, logs and validates; it alone needs `out`, `report`,
+ * `saved`. */
 #ifndef MBA_TRAIN_H
 #define MBA_TRAIN_H
 
@@ -18,6 +20,8 @@
 #include "train/feed.h"
 #include "train/schedule.h"
 #include "train/session.h"
+
+enum { MBA_START_STEPS = 2 };
 
 /* The report after every step. valid.units is 0 unless the step was followed by a validation. If no step is left to
  * take, there is one report with no units and a loss of NaN. */
@@ -30,16 +34,22 @@ typedef struct mba_train_report {
     int64_t               best_step; /* the step with the lowest loss, 0: none yet; and that loss */
     double                best_loss;
     double                step_s, run_s, units_per_s;
-    bool                  skipped;  /* the guard or a NaN prevented the update */
-    const char           *note;     /* why, or NULL */
-    int64_t               left_out; /* damaged items of the data that were skipped so far */
-    const char           *story;    /* message about the last of them */
+    /* What the first MBA_START_STEPS of this session took and trained; 0 before they are done. On a GPU they load
+     * libraries and kernels and capture the step. */
+    double      start_s;
+    int64_t     start_units;
+    bool        skipped;  /* the guard or a NaN prevented the update */
+    const char *note;     /* why, or NULL */
+    int64_t     left_out; /* damaged items of the data that were skipped so far */
+    const char *story;    /* message about the last of them */
 } mba_train_report;
 
 typedef struct mba_train_options {
     mba_session_options session; /* .backward and .update are set here */
     mba_schedule        schedule;
-    int64_t             micros; /* micro-batches per update; 0: 1 */
+    int64_t             micros; /* micro-batches per update and rank; 0: 1 */
+    mba_world          *world;  /* of several ranks, which all call mba_train with the same options; NULL: one */
+    bool                tree;   /* add micro-batches as several ranks would (slots.h); always so with a world */
     uint64_t            seed;
     double              guard; /* skip norms above this multiple of their median; 0: only NaN */
 
@@ -69,5 +79,8 @@ typedef struct mba_train_options {
 } mba_train_options;
 
 MBA_MUST mba_status mba_train(const mba_train_options *o);
+
+/* Units per second since the start of this session; without its first steps if there are others. */
+double mba_train_rate(const mba_train_report *r);
 
 #endif
