@@ -408,6 +408,8 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, const m
                                       + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
+    k->wavefronts = (int64_t)fmax(0, fmax(n[MBA_N_LSU_WF], n[MBA_N_SHARED_WF])); // NaN counts as 0
+    k->requests = (int64_t)fmax(0, n[MBA_N_LSU]);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
 }
 
