@@ -359,6 +359,7 @@ static mba_status print_json(const mba_measured *d, const mba_measured *sizes, c
     MBA_TRY(mba_print_weighted(k, MBA_TABLE_JSON));
     MBA_TRY(print_bands(d, k, MBA_TABLE_JSON));
     if (sizes) MBA_TRY(mba_print_sizes(d, sizes, MBA_TABLE_JSON));
+    if (sizes) MBA_TRY(mba_print_sealed(MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -404,6 +405,7 @@ static mba_status print_text(const mba_measured *d, const mba_measured *sizes, c
         if (st == MBA_OK && !o->csv) st = mba_table_print(steps, stdout, MBA_TABLE_TEXT);
         if (st == MBA_OK && !o->csv) putchar('\n');
         if (st == MBA_OK && !o->csv && sizes) st = mba_print_sizes(d, sizes, MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv && sizes) st = mba_print_sealed(MBA_TABLE_TEXT);
         if (st == MBA_OK && (o->points || o->csv))
             st = mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }

@@ -199,3 +199,34 @@ mba_status mba_print_sizes(const mba_measured *base, const mba_measured *sizes, 
     if (text) say_variants(v, n);
     return MBA_OK;
 }
+
+/* ---- sealed sets ---- */
+
+mba_status mba_print_sealed(mba_table_form form)
+{
+    static const mba_column columns[] = { { "set", "sealed set", NULL },
+                                          { "steps", "steps", "%.0f" },
+                                          { "error", "error, %", "%.1f" },
+                                          { "bias", "bias, %", "%+.1f" },
+                                          { "worst", "worst, %", "%+.1f" },
+                                          { "inside", "in their band", "%.0f" },
+                                          { "ssm_error", "SSM kernels by time, %", "%.1f" },
+                                          { "ssm_bias", "bias, %", "%+.1f" },
+                                          { 0 } };
+    mba_sealed_score        s[MBA_SEALED_MAX];
+    mba_table              *t = NULL;
+    const int               n = mba_sealed_history(s, mba_sealed_text);
+    mba_assert(n >= 0); // the table is built in, and a test parses it
+    if (!n && form == MBA_TABLE_TEXT) {
+        puts("no sealed set has been compared yet (tools/sealed)");
+        return MBA_OK;
+    }
+    MBA_TRY(mba_table_create(&t, columns));
+    for (int i = 0; i < n; i++) {
+        mba_table_text(t, "%s", s[i].set);
+        const double cells[] = { s[i].steps,  s[i].error,     s[i].bias,    s[i].worst,
+                                 s[i].inside, s[i].ssm_error, s[i].ssm_bias };
+        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++) mba_table_number(t, cells[c]);
+    }
+    return print_member(t, "sealed", form);
+}

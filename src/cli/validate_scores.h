@@ -14,4 +14,7 @@ MBA_MUST mba_status mba_print_weighted(const mba_profiled_set *k, mba_table_form
  * "ssm_sizes" and "variants" of a JSON object. `base`: the predicted steps of measured.tsv. */
 MBA_MUST mba_status mba_print_sizes(const mba_measured *base, const mba_measured *sizes, mba_table_form form);
 
+/* Prints the scores of the sealed sets: text, or the member "sealed" of a JSON object. */
+MBA_MUST mba_status mba_print_sealed(mba_table_form form);
+
 #endif

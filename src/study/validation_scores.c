@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/tsv.h"
+
 /* ---- kernels ---- */
 
 bool mba_is_ssm_operator(const char *op)
@@ -168,4 +170,34 @@ double mba_effect_share(double measured, double predicted)
     if (!(measured > 0) || !(predicted > 0) || fabs(measured - 1) < LEAST) return NAN;
     const double share = 1 - fabs(log(predicted / measured) / log(measured));
     return share < -1 ? -1 : share;
+}
+
+/* ---- sealed sets ---- */
+
+/* A signed number, or "-" for none. */
+static bool take_score(const char **at, const char *end, double *out)
+{
+    char cell[32], *stop;
+    if (!mba_tsv_cell(at, end, cell, sizeof cell)) return false;
+    *out = NAN;
+    if (!strcmp(cell, "-")) return true;
+    if (!*cell || strspn(cell, "0123456789.eE+-") != strlen(cell)) return false;
+    *out = strtod(cell, &stop);
+    return !*stop && isfinite(*out);
+}
+
+int mba_sealed_history(mba_sealed_score out[MBA_SEALED_MAX], const char *text)
+{
+    mba_tsv rows = { text, text + strlen(text), 0 };
+    int     n = 0;
+    for (mba_tsv_row r; mba_tsv_next(&rows, &r); n++) {
+        if (n == MBA_SEALED_MAX) return -1;
+        mba_sealed_score *s = &out[n];
+        double *const cells[] = { &s->steps, &s->error, &s->bias, &s->worst, &s->inside, &s->ssm_error, &s->ssm_bias };
+        if (!mba_tsv_cell(&r.at, r.end, s->set, sizeof s->set)) return -1;
+        for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+            if (!take_score(&r.at, r.end, cells[i])) return -1;
+        if (r.at != r.end || !(s->steps > 0)) return -1;
+    }
+    return n;
 }

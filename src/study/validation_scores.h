@@ -56,4 +56,16 @@ int mba_score_variants(mba_variant_score out[MBA_VARIANTS_MAX], const mba_measur
  * change is less than 3 %. */
 double mba_effect_share(double measured, double predicted);
 
+/* One sealed set: workloads listed, predicted and hashed before they were compared once (tools/sealed). */
+typedef struct mba_sealed_score {
+    char   set[32];
+    double steps, error, bias, worst, inside; /* of whole steps from launch plans, percent; inside: in their bands */
+    double ssm_error, ssm_bias;               /* of SSM kernels from counters, weighted by time; NaN: none */
+} mba_sealed_score;
+enum { MBA_SEALED_MAX = 64 };
+extern const char mba_sealed_text[]; /* src/sim/data/sealed.tsv */
+
+/* Parses the table of `text`. Returns the number of sets, or -1 if it is not such a table. */
+int mba_sealed_history(mba_sealed_score out[MBA_SEALED_MAX], const char *text);
+
 #endif
