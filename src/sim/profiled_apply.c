@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sim/queueing.h"
+#include "sim/sm.h"
 #include "sim/vendor_gemm.h"
 
 static const double SELDOM = 0.5; /* waits of the code for a load of the plan: by the fitted kernels */
@@ -445,11 +446,14 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
         set_tail(k, m->v[MBA_GPU_tail_taken] * fmin(each * (double)k->warps, tail));
 }
 
-static void apply_counters(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
+static void apply_counters(mba_sim_kernel *k, const mba_profiled_kernel *counters, const mba_gpu *m, bool planned)
 {
     const mba_sim_kernel was = *k;
+    mba_profiled_kernel  here = *counters, *c = &here;
     mba_status           st = set_order(k, c, m);
     if (st == MBA_OK) {
+        const double blocks = fmin(ceil(c->grid / m->v[MBA_GPU_sm]), (double)mba_sim_resident(k, m));
+        mba_sm_react(c, m, (int)k->warps, (int)blocks);
         set_amounts(k, c, m, planned);
         set_waits(k, c, m);
         k->counted = 1;
