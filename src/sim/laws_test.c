@@ -5,6 +5,7 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "sim/engine.h"
 #include "sim/profiled.h"
@@ -104,6 +105,35 @@ static void no_time_is_below_its_counts(void **state)
     assert_int_equal(below, 0);
 }
 
+/* Launches of known kernels at another size: their plans are stretched, their counts are kept. */
+static void a_resembling_kernel_is_not_below_its_counts(void **state)
+{
+    mba_profiled_set *d;
+    mba_gpu           m;
+    int               found = 0;
+    (void)state;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_profiled_load(&d, NULL));
+    below = 0;
+    for (int i = 0; i < d->n; i += STRIDE) {
+        mba_profiled_kernel c = d->one[i];
+        c.program = NULL;
+        c.grid = ceil(c.grid * (i % 2 ? 0.4 : 3));
+        for (int k = 0; k < MBA_N_CODE; k++) c.n[k] *= i % 2 ? 1.7 : 2.3;
+        if (!mba_profiled_complete(&c) || !mba_profiled_resemble(&c, d)) continue;
+        found++;
+        mba_sim_kernel k;
+        mba_sim_result r;
+        assert_ok(mba_profiled_lower(&k, &c, &m));
+        assert_ok(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
+        below += r.seconds < 0.995 * longest_need(&c, &m);
+        free(c.program);
+    }
+    mba_profiled_destroy(d);
+    assert_true(found > 200);
+    assert_int_equal(below, 0);
+}
+
 /* ---- better machines ---- */
 
 static const char *const rates[] = { "issue", "fma", "alu",   "half2", "xu",         "mma16",       "smem_bw",
@@ -174,5 +204,6 @@ static void an_idle_unit_does_not_matter(void **state)
     for_rows(idle_unit_does_not_matter);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(no_time_is_below_its_counts), cmocka_unit_test(a_better_machine_is_not_slower),
-              cmocka_unit_test(an_idle_unit_does_not_matter))
+MBA_TEST_MAIN(cmocka_unit_test(no_time_is_below_its_counts),
+              cmocka_unit_test(a_resembling_kernel_is_not_below_its_counts),
+              cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(an_idle_unit_does_not_matter))

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sim/queueing.h"
+#include "sim/serialize.h"
 #include "sim/sm.h"
 #include "sim/vendor_gemm.h"
 
@@ -484,6 +485,27 @@ void mba_profiled_drop_sass(mba_profiled_kernel *c)
     for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
 }
 
+/* The plan of another launch of the kernel, with the blocks and trips of this one. */
+static mba_status lower_like(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
+{
+    MBA_TRY(mba_sim_kernel_parse(k, c->program, m));
+    k->grid = (int64_t)fmax(1, (double)k->grid * c->like_blocks + 0.5);
+    for (int64_t i = 0; i < k->nclasses; i++) {
+        k->count[i] = (int64_t)fmax(1, (double)k->count[i] * c->like_blocks + 0.5);
+        for (int t = 0; t < 2; t++) k->trips[i][t] = (int64_t)((double)k->trips[i][t] * c->like_trips + 0.5);
+    }
+    for (int64_t i = 0, depth = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        depth -= o->work == MBA_OP_END;
+        if (o->work == MBA_OP_LOOP && depth++ == 0 && o->trips > 0)
+            o->trips = (int64_t)fmax(1, (double)o->trips * c->like_trips + 0.5);
+    }
+    if (k->implied_trips > 1) k->implied_trips = (int64_t)fmax(1, (double)k->implied_trips * c->like_trips + 0.5);
+    MBA_TRY(mba_sim_finish(k, m));
+    apply_counters(k, c, m, true);
+    return MBA_OK;
+}
+
 mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     mba_profiled_kernel all = *c;
@@ -492,6 +514,7 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
                         "%.63s cannot be simulated from its counters\nwhy: its instructions, loads or DRAM bytes "
                         "were not counted\nfix: mambascope profile with --metric-sets roofline,cache,signature",
                         c->kernel);
+    if (c->like_trips > 0 && lower_like(k, c, m) == MBA_OK && k->counted) return MBA_OK;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
     k->mma_flops = mma_rate_of(c);
