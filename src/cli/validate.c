@@ -15,7 +15,7 @@
 
 typedef struct options {
     const char *machine, *changes, *data, *kernels, *imitated, *freeze;
-    bool        json, csv, points;
+    bool        json, csv, points, published;
 } options;
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
@@ -453,23 +453,26 @@ mba_status mba_command_validate(int argc, char **argv)
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
            "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
            0 },
+         { "--public", MBA_OPT_FLAG, &o.published, NULL,
+           "compare ratios between GPUs with published ones, each with its source", 0, 0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
          { "--json", MBA_OPT_FLAG, &o.json, NULL,
            "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
          { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print the points as CSV", 0, 0 },
          { 0 },
     };
-    const mba_usage usage = {
-        "validate", "[options]",
-        "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
-        "the errors of the predictions: first SSM kernels, weighted by time, then all,\n"
-        "then steps at every measured size and variants of SSD. Which points constants\n"
-        "may be fitted to was decided before the first comparison; the others are held\n"
-        "out. Beside the errors stand those of a roofline and of \"nothing changes\".",
-        table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"
-    };
+    const mba_usage usage = { "validate", "[options]",
+                              "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
+                              "the errors of the predictions: first SSM kernels, weighted by time, then all,\n"
+                              "then steps at every measured size and variants of SSD. Which points constants\n"
+                              "may be fitted to was decided before the first comparison; the others are held\n"
+                              "out. Beside the errors stand those of a roofline and of \"nothing changes\".",
+                              table,
+                              "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope "
+                              "validate --public\nmambascope validate --json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (o.published) return mba_print_public(mba_table_form_of(o.json, o.csv));
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "study/public_numbers.h"
+
 /* Prints a table, in JSON as the member `key` of an object that is open. */
 static mba_status print_member(mba_table *t, const char *key, mba_table_form form)
 {
@@ -229,4 +231,45 @@ mba_status mba_print_sealed(mba_table_form form)
         for (size_t c = 0; c < sizeof cells / sizeof *cells; c++) mba_table_number(t, cells[c]);
     }
     return print_member(t, "sealed", form);
+}
+
+/* ---- published numbers ---- */
+
+static void public_row(mba_table *t, const mba_public_number *p)
+{
+    mba_table_text(t, "%s", p->source);
+    mba_table_text(t, "%s", p->work);
+    mba_table_text(t, "%s / %s", p->gpu[1], p->gpu[0]);
+    mba_table_number(t, p->measured);
+    mba_table_number(t, p->predicted);
+    mba_table_number(t, mba_error_percent(p->predicted, p->measured));
+    for (int i = 0; i < 2; i++) mba_table_number(t, 1e3 * p->seconds[i]);
+    mba_table_text(t, "%s", p->remark);
+}
+
+mba_status mba_print_public(mba_table_form form)
+{
+    static const mba_column columns[] = { { "source", "source", NULL },         { "work", "work", NULL },
+                                          { "gpus", "speed of", NULL },         { "measured", "published", "%.2f" },
+                                          { "predicted", "simulated", "%.2f" }, { "error", "error, %", "%+.0f" },
+                                          { "first_ms", "first, ms", "%.3f" },  { "second_ms", "second, ms", "%.3f" },
+                                          { "remark", "remark", NULL },         { 0 } };
+    mba_public_number       p[MBA_PUBLIC_MAX];
+    mba_table              *t = NULL;
+    int                     n, near = 0, null = 0;
+    MBA_TRY(mba_public_parse(p, &n, "the built-in public numbers", mba_public_text));
+    MBA_TRY(mba_table_create(&t, columns));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < n && st == MBA_OK; i++) {
+        st = mba_public_predict(&p[i]);
+        if (st == MBA_OK) public_row(t, &p[i]);
+        near += fabs(mba_error_percent(p[i].predicted, p[i].measured)) <= 20;
+        null += fabs(mba_error_percent(1, p[i].measured)) <= 20;
+    }
+    if (st == MBA_OK) st = mba_table_print(t, stdout, form);
+    if (st == MBA_OK && form == MBA_TABLE_TEXT)
+        printf("%d of %d ratios between GPUs are within 20 %%; with \"all GPUs are equally fast\" %d are\n", near, n,
+               null);
+    mba_table_destroy(t);
+    return st;
 }

@@ -17,4 +17,7 @@ MBA_MUST mba_status mba_print_sizes(const mba_measured *base, const mba_measured
 /* Prints the scores of the sealed sets: text, or the member "sealed" of a JSON object. */
 MBA_MUST mba_status mba_print_sealed(mba_table_form form);
 
+/* Simulates published measurements and prints their ratios between GPUs. */
+MBA_MUST mba_status mba_print_public(mba_table_form form);
+
 #endif
