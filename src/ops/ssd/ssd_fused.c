@@ -21,15 +21,22 @@ enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREAD
 
 static bool is_one_tile(const ssd_dims *d) { return d->P == P && d->N == N && d->J % SSD_HEADS == 0; }
 
-bool ssd_is_padded(const mba_node *n)
+ssd_padding ssd_padding_of(const mba_node *n)
 {
     const ssd_dims d = ssd_dims_of(n);
-    return d.P % SSD_PAD_TO || d.N % SSD_PAD_TO || !ssd_vec_aligned(n);
+    const bool     backward = n->op == &mba_op_ssd_bwd;
+    ssd_padding    p = { d.P % SSD_PAD_TO != 0, d.N % SSD_PAD_TO != 0 };
+    p.x |= !ssd_rows_aligned(n->in[X]) || !ssd_rows_aligned(n->out[backward ? DX : Y]);
+    p.x |= backward && !ssd_rows_aligned(n->in[DY]);
+    p.b |= !ssd_rows_aligned(n->in[BM]) || !ssd_rows_aligned(n->in[CM]);
+    p.b |= backward && (!ssd_rows_aligned(n->out[DBM]) || !ssd_rows_aligned(n->out[DCM]));
+    return p;
 }
 bool ssd_is_tiled(const mba_node *n)
 {
-    const ssd_dims d = ssd_dims_of(n);
-    return !is_one_tile(&d) || ssd_is_padded(n);
+    const ssd_dims    d = ssd_dims_of(n);
+    const ssd_padding p = ssd_padding_of(n);
+    return !is_one_tile(&d) || p.x || p.b;
 }
 
 ssd_dims ssd_tile_dims(const ssd_dims *d)
@@ -122,7 +129,8 @@ typedef struct plan_builder {
     ssd_split    split;               /* used instead of r where split.how is set */
     int64_t      chunks;              /* chunks of all sequences */
     bool         ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool         exact, tiled, padded;
+    bool         exact, tiled;
+    ssd_padding  pad;
     int          records_back, pairs, saved; /* operands: records for backward, C B^T, states */
 } plan_builder;
 
@@ -343,7 +351,7 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
                        .kept = kept };
     w.t = ssd_tile_dims(&w.d);
     w.tiled = kind != EXACT && ssd_is_tiled(n);
-    w.padded = w.tiled && ssd_is_padded(n);
+    if (w.tiled) w.pad = ssd_padding_of(n);
     w.r = ssd_segments_of(&w.t, m->sm, backward || w.kept);
     if (!w.exact && !w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
@@ -356,22 +364,28 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
 
 static bool launches_states(const plan_builder *w) { return !w->split.how && w->r.segments > 1; }
 
-/* Values per token of a padded copy of x, of B. */
-static int64_t padded_x(const plan_builder *w) { return w->d.H * mba_ceil(w->d.P, SSD_PAD_TO) * SSD_PAD_TO; }
-static int64_t padded_b(const plan_builder *w) { return w->d.G * mba_ceil(w->d.N, SSD_PAD_TO) * SSD_PAD_TO; }
+/* Values per token of a padded copy of x, of B; 0: not padded. */
+static int64_t padded_x(const plan_builder *w)
+{
+    return w->pad.x ? w->d.H * mba_ceil(w->d.P, SSD_PAD_TO) * SSD_PAD_TO : 0;
+}
+static int64_t padded_b(const plan_builder *w)
+{
+    return w->pad.b ? w->d.G * mba_ceil(w->d.N, SSD_PAD_TO) * SSD_PAD_TO : 0;
+}
+static bool is_padded(const plan_builder *w) { return w->pad.x || w->pad.b; }
 
 /* Scratch of padded copies: x, B, C, y; backward x, B, C, dy, dx, dB, dC. */
 static void plan_padded(const plan_builder *w)
 {
     const int64_t x = w->backward ? 3 : 2, b = w->backward ? 4 : 2;
-    mba_plan_scratch(w->p, "padded rows",
-                     w->padded ? (size_t)(2 * w->d.B * w->d.L * (x * padded_x(w) + b * padded_b(w))) : 0);
+    mba_plan_scratch(w->p, "padded rows", (size_t)(2 * w->d.B * w->d.L * (x * padded_x(w) + b * padded_b(w))));
 }
 
 /* ssd_tiled_pad, or with `out` ssd_tiled_unpad: copies of whole operands. */
 static void plan_pad(const plan_builder *w, int64_t sms, bool out)
 {
-    enum { BLOCKS_PER_SM = 8, THREADS = 256 };
+    enum { BLOCKS_PER_SM = 16, THREADS = 256 };
     static const int in_fwd[] = { MBA_ARG_IN(X), MBA_ARG_IN(BM), MBA_ARG_IN(CM), MBA_ARG_IN(DY) };
     static const int out_bwd[] = { MBA_ARG_OUT(DX), MBA_ARG_OUT(DBM), MBA_ARG_OUT(DCM) };
     const int        scratch = MBA_ARG_SCRATCH(w->backward ? SSD_PADDED_WORK : SSD_PADDED_FWD_WORK);
@@ -381,7 +395,8 @@ static void plan_pad(const plan_builder *w, int64_t sms, bool out)
     l->grid[1] = count;
     l->regs = 40;
     for (int i = 0; i < count; i++) {
-        const bool   wide = i == 0 || i == 3; // x, dy, y, dx
+        const bool wide = i == 0 || i == 3; // x, dy, y, dx
+        if (!(wide ? w->pad.x : w->pad.b)) continue;
         const double tokens = (double)(w->d.B * w->d.L) / (double)(blocks * count);
         const double dense = 2 * tokens * (double)(wide ? w->d.H * w->d.P : w->d.G * w->d.N);
         const double padded = 2 * tokens * (double)(wide ? padded_x(w) : padded_b(w));
@@ -405,11 +420,11 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const plan_builder w = begin_plan(p, n, m, kind, false);
     if (w.exact) ssd_save_nothing(p);
     plan_padded(&w);
-    if (w.padded) plan_pad(&w, m->sm, false);
+    if (is_padded(&w)) plan_pad(&w, m->sm, false);
     plan_prep(&w);
     if (launches_states(&w)) plan_states(&w, false);
     plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .output = true, .saves = w.kept ? STATE : 0 });
-    if (w.padded) plan_pad(&w, m->sm, true);
+    if (w.pad.x) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 
@@ -558,7 +573,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const double       saves = (double)(STATE * bf16_per_value(&w));
     plan_bwd_scratch(&w);
     plan_padded(&w);
-    if (w.padded) plan_pad(&w, m->sm, false);
+    if (is_padded(&w)) plan_pad(&w, m->sm, false);
     if (!w.kept) {
         plan_prep(&w);
         if (launches_states(&w)) plan_states(&w, false);
@@ -569,7 +584,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     plan_bwd_slow(&w, m->sm);
     plan_bc(&w, m->sm);
     plan_finish(&w);
-    if (w.padded) plan_pad(&w, m->sm, true);
+    if (is_padded(&w)) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 
