@@ -149,6 +149,8 @@ enum {
     SSD_BC_SMEM = 227 * 1024,
     SSD_STATES_SMEM = 203 * 1024,
     SSD_SLOW_SMEM = 64 * 1024,
+    SSD_MMA_BC_STAGE = 8 * 8192 + 2 * SSD_RECORD * 4,
+    SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + SSD_MMA_BC_STAGE, /* with one stage */
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */
@@ -213,6 +215,8 @@ enum {
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_plan_fn   ssd_fused_mma_plan, ssd_bwd_fused_mma_plan; /* the same by mma.sync, sm_80 and later */
+mba_launch_fn ssd_fused_mma_cuda, ssd_bwd_fused_mma_cuda;
 mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
 mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 
