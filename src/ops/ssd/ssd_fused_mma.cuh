@@ -56,13 +56,13 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     const fused_task   &a;
     const mma_operands &o;
     unsigned char      *smem;
-    float              *partial;              /* REV: (2 tiles, 4 warps, 64) partial sums of src */
-    int                 wg, warp, lane, t4;   /* the tile of the block, the warp in it */
-    int                 b, pair, c0, chunks;  /* the chunks to process; pair of tiles */
-    int                 head[2], p0[2];       /* of both tiles: head of the operator, first p in it */
-    int                 my_head, my_p;        /* of this thread's tile */
-    float               h[16][4], y[8][4];    /* 16 p x 128 n; 16 p x 64 positions */
-    uint32_t            x[4][4];              /* x', left operands */
+    float              *partial;             /* REV: (2 tiles, 4 warps, 64) partial sums of src */
+    int                 wg, warp, lane, t4;  /* the tile of the block, the warp in it */
+    int                 b, pair, c0, chunks; /* the chunks to process; pair of tiles */
+    int                 head[2], p0[2];      /* of both tiles: head of the operator, first p in it */
+    int                 my_head, my_p;       /* of this thread's tile */
+    float               h[16][4], y[8][4];   /* 16 p x 128 n; 16 p x 64 positions */
+    uint32_t            x[4][4];             /* x', left operands */
     float               pending_log_decay, D[2], dD[2];
 
     __device__ __forceinline__ mma_scan(const fused_task &task, const mma_operands &operands, unsigned char *memory)
@@ -75,8 +75,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     __device__ __forceinline__ int tile() const { return pair * HEADS + wg; }
     __device__ __forceinline__ int row(int q) const { return 16 * warp + (lane >> 2) + 8 * q; }
     /* NT = 2: x, record and output are those of the one tile of p. */
-    __device__ __forceinline__ int mine() const { return NT == 2 ? 0 : wg; }
-    __device__ __forceinline__ int width() const { return (a.P + 7) & ~7; }
+    __device__ __forceinline__ int  mine() const { return NT == 2 ? 0 : wg; }
+    __device__ __forceinline__ int  width() const { return (a.P + 7) & ~7; }
     __device__ __forceinline__ bool in_head(int p, int n) const
     {
         return my_head < a.heads && my_p + p < a.P && tile_n<NT>(tile()) + n < a.N;
@@ -229,7 +229,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const uint2 hi = *(const uint2 *)(rec + 64 + 8 * t4 + 2 * k), lo = *(const uint2 *)(rec + 96 + 8 * t4 + 2 * k);
+            const uint2 hi = *(const uint2 *)(rec + 64 + 8 * t4 + 2 * k),
+                        lo = *(const uint2 *)(rec + 96 + 8 * t4 + 2 * k);
 #pragma unroll
             for (int j = 0; j < 4; j++) x[k][j] = times(x[k][j], j < 2 ? hi.x : hi.y, j < 2 ? lo.x : lo.y);
         }
@@ -289,8 +290,7 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         uint32_t s[4];
         a_columns(s, x_tile, 16 * warp, 16 * k);
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            dD[j & 1] += low_of(s[j]) * low_of(dy[j]) + high_of(s[j]) * high_of(dy[j]);
+        for (int j = 0; j < 4; j++) dD[j & 1] += low_of(s[j]) * low_of(dy[j]) + high_of(s[j]) * high_of(dy[j]);
         const uint2 f0 = split(e.x, e.y), f1 = split(e.z, e.w);
 #pragma unroll
         for (int j = 0; j < 4; j++) s[j] = times(s[j], j < 2 ? f0.x : f1.x, j < 2 ? f0.y : f1.y);
@@ -315,7 +315,7 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         float          src[16];
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const float v[8] = { y[2 * k][0], y[2 * k][1], y[2 * k][2], y[2 * k][3],
+            const float v[8] = { y[2 * k][0],     y[2 * k][1],     y[2 * k][2],     y[2 * k][3],
                                  y[2 * k + 1][0], y[2 * k + 1][1], y[2 * k + 1][2], y[2 * k + 1][3] };
             float4      e = *((const float4 *)rec + (REV && wide ? 16 : 0) + 4 * t4 + k);
             uint32_t    raw[4];
@@ -328,8 +328,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
                 const float    e0 = j < 2 ? e.x : e.z, e1 = j < 2 ? e.y : e.w;
                 const uint32_t w = pack(v[2 * j] * e0 + D[j & 1] * low_of(raw[j]),
                                         v[2 * j + 1] * e1 + D[j & 1] * high_of(raw[j]));
-                *(uint32_t *)(tile_of_x + tile_at(16 * k + 8 * (j >> 1) + (lane >> 2), 2 * warp + (j & 1)) + 4 * t4) =
-                    transpose_8x8(w);
+                *(uint32_t *)(tile_of_x + tile_at(16 * k + 8 * (j >> 1) + (lane >> 2), 2 * warp + (j & 1))
+                              + 4 * t4) = transpose_8x8(w);
             }
         }
         __syncwarp();
@@ -338,8 +338,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         for (int i = 0; i < 4; i++) {
             const int l = 16 * i + (lane >> 1);
             if (c * FQ + l < a.L && my_head < a.heads && p < width())
-                *(uint4 *)(o.y.row(b, c * FQ + l, my_head) + p) =
-                    *(const uint4 *)(tile_of_x + tile_at(l, 2 * warp + (lane & 1)));
+                *(uint4 *)(o.y.row(b, c * FQ + l, my_head) + p) = *(const uint4 *)(tile_of_x
+                                                                                   + tile_at(l, 2 * warp + (lane & 1)));
         }
         if (!REV) return;
         reduce_scatter<8, 16>(src);
@@ -352,7 +352,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     {
         const int    l = (int)threadIdx.x & 127;
         const float *from = partial + wg * 4 * FQ + l;
-        if (l < FQ) a.src[(((int64_t)b * a.H + tile()) * a.K + c) * FQ + l] = from[0] + from[FQ] + from[2 * FQ] + from[3 * FQ];
+        if (l < FQ)
+            a.src[(((int64_t)b * a.H + tile()) * a.K + c) * FQ + l] = from[0] + from[FQ] + from[2 * FQ] + from[3 * FQ];
     }
     /* NT = 2: adds the second tile's share of Y to the first one's, through the memory of C. */
     __device__ __forceinline__ void add_tiles(float *through)
@@ -373,9 +374,9 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     /* One chunk. Returns the log decay across it, -inf if a reset drops what came before. */
     __device__ __forceinline__ float process_chunk(unsigned char *at, int c)
     {
-        const float  *records = (const float *)(at + stage::RECORDS), *rec = records + mine() * REC;
-        const float4  last = *(const float4 *)(rec + REC_BEFORE);
-        const bool    wide = (int)last.z & IS_WIDE_RANGE, keep = !((int)last.z & HAS_RESET);
+        const float   *records = (const float *)(at + stage::RECORDS), *rec = records + mine() * REC;
+        const float4   last = *(const float4 *)(rec + REC_BEFORE);
+        const bool     wide = (int)last.z & IS_WIDE_RANGE, keep = !((int)last.z & HAS_RESET);
         unsigned char *cb = at + stage::CB * TILE_BYTES;
         decay_to_pivot(last);
         if (SAVES && (c & 1) == REV) save_state(c);
@@ -460,8 +461,7 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int p = row(i >> 1), n = 8 * j + 2 * t4 + (i & 1);
-                    if (in_head(p, n))
-                        h[j][i] = from.row(b, my_head, my_p + p)[tile_n<NT>(tile()) + n];
+                    if (in_head(p, n)) h[j][i] = from.row(b, my_head, my_p + p)[tile_n<NT>(tile()) + n];
                 }
 #pragma unroll 1
         for (int k = 0; k < count; k++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_mma_bc.cuh -- kernel ssd_mma_bc of ssd's variant `fused_mma`: dB and dC, summed over the heads of a group in
- * registers, and the per-token sums from which ssd_tiled_finish computes the gradient of the decays. The maths, the
+/* ssd_fused_mma_bc.cuh -- kernel ssd_mma_bc of ssd's variant `fused_mma`: dB and dC, summed over the heads of a group
+ * in registers, and the per-token sums from which ssd_tiled_finish computes the gradient of the decays. The maths, the
  * sums and their order are those of ssd_bwd_bc (ssd_fused_bc.cuh), the products mma.sync.
  *
  * A block owns 128 positions (chunks 0 and 1 of a pair) and loops over the heads of a group; a warp has 16 rows of one
@@ -35,32 +35,43 @@ struct mma_bc_smem {
     float         previous_end[256]; /* and the product that goes into `ends` */
     float         dots[8];           /* <H1, G1>, a part per warp */
     int           resets[2][FQ];
+    pair_block    at;    /* the work item; in shared memory, because registers are short */
+    int           slow;  /* some head has a wide-range chunk */
     mma_bc_stage  st[1]; /* one or two */
 };
 static_assert(sizeof(mma_bc_smem) == SSD_MMA_BC_SMEM && sizeof(mma_bc_stage) == SSD_MMA_BC_STAGE, "what the plan asks");
 
-template <int NT, bool DOCS> struct mma_bc {
+/* The rows of chunk I of the pair. DOCS: with resets. */
+template <int NT, bool DOCS, int I> struct mma_bc {
     const fused_task &a;
     mma_bc_smem      &sm;
-    pair_block        at;
-    int               I, warp, lane, t4, row; /* chunk of the pair; the thread's rows are row and row + 8 */
+    int               warp, lane, t4, row; /* the thread's rows are row and row + 8 */
     float             dC[16][4], dB[16][4], own[8][4], low[8][4];
 
     __device__ __forceinline__ mma_bc(const fused_task &task, unsigned char *memory)
-        : a(task), sm(*(mma_bc_smem *)memory), I((int)threadIdx.x >> 7), warp((int)threadIdx.x >> 5 & 3),
-          lane((int)threadIdx.x & 31), t4((int)threadIdx.x & 3), row(16 * warp + (lane >> 2))
+        : a(task), sm(*(mma_bc_smem *)memory)
     {
+        reread_lane();
     }
-    __device__ __forceinline__ int token(int q) const { return at.c2 * PAIR + I * FQ + row + 8 * q; }
+    /* Called at the start of each phase: otherwise the compiler would keep addresses in registers across phases. */
+    __device__ __forceinline__ void reread_lane()
+    {
+        const int thread = thread_id_reread();
+        warp = thread >> 5 & 3;
+        lane = thread & 31;
+        t4 = thread & 3;
+        row = 16 * warp + (lane >> 2);
+    }
+    __device__ __forceinline__ int token(int q) const { return sm.at.c2 * PAIR + I * FQ + row + 8 * q; }
 
     /* ---- loads ---- */
 
     /* A row's vector 4 v + t4 of B or C: accumulators 4 v .. 4 v + 3 of this thread. */
     __device__ __forceinline__ uint4 load_vector(const strided<const bf16> &m, int q, int v) const
     {
-        const int n = group_n<NT>(at.g) + 8 * (4 * v + t4);
+        const int n = group_n<NT>(sm.at.g) + 8 * (4 * v + t4);
         if (token(q) >= a.L || n >= a.N) return make_uint4(0, 0, 0, 0);
-        return *(const uint4 *)(m.row(at.b, token(q), group_of<NT>(at.g)) + n);
+        return *(const uint4 *)(m.row(sm.at.b, token(q), group_of<NT>(sm.at.g)) + n);
     }
     __device__ __forceinline__ void store_permuted(unsigned char *tiles, const strided<const bf16> &m) const
     {
@@ -72,16 +83,16 @@ template <int NT, bool DOCS> struct mma_bc {
                 const uint32_t word[4] = { w.x, w.y, w.z, w.w };
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    *(uint32_t *)(tiles + (v >> 1) * TILE_BYTES + tile_at(row + 8 * q, 4 * (v & 1) + c) + 4 * t4) =
-                        word[c];
+                    *(uint32_t *)(tiles + (v >> 1) * TILE_BYTES + tile_at(row + 8 * q, 4 * (v & 1) + c)
+                                  + 4 * t4) = word[c];
             }
     }
     /* Starts the copies of C B^T. It belongs to the first tile of the state, so that sums with it count once. */
     __device__ __forceinline__ void fetch_cb() const
     {
-        const int     g = group_of<NT>(at.g), real = group_n<NT>(at.g) ? 0 : FQ;
-        const int64_t first = ((int64_t)at.b * a.K + 2 * at.c2) * a.G + g;
-        const int64_t z = ((int64_t)at.b * (a.K / 2) + at.c2) * a.G + g;
+        const int     g = group_of<NT>(sm.at.g), real = group_n<NT>(sm.at.g) ? 0 : FQ;
+        const int64_t first = ((int64_t)sm.at.b * a.K + 2 * sm.at.c2) * a.G + g;
+        const int64_t z = ((int64_t)sm.at.b * (a.K / 2) + sm.at.c2) * a.G + g;
         load_tile<FQ, 256>(sm.m[0], a.cb + first * FQ * FQ, FQ, real, FQ);
         load_tile<FQ, 256>(sm.m[1], a.cb_low + z * FQ * FQ, FQ, real, FQ);
         load_tile<FQ, 256>(sm.m[2], a.cb + (first + a.G) * FQ * FQ, FQ, real, FQ);
@@ -89,19 +100,21 @@ template <int NT, bool DOCS> struct mma_bc {
     /* Starts the copies of head or tile number i of the group. */
     __device__ __forceinline__ void fetch(mma_bc_stage &to, int i) const
     {
-        const int     t = tile_of_group<NT>(a, at.g, i), head = head_of_tile<NT>(a, t), p0 = tile_p<NT>(a, t);
-        const int     cols = ((a.P + 7) & ~7) - p0, l = at.c2 * PAIR;
-        const int64_t z = ((int64_t)at.b * a.H + t) * (a.K / 2) + at.c2;
-#pragma unroll
-        for (int c = 0; c < 2; c++) {
-            load_tile<FQ, 256>(to.x[c], a.x.row(at.b, l + FQ * c, head) + p0, a.x.axis[1], a.L - l - FQ * c, cols);
-            load_tile<FQ, 256>(to.dy[c], a.dy.row(at.b, l + FQ * c, head) + p0, a.dy.axis[1], a.L - l - FQ * c, cols);
+        const int     t = tile_of_group<NT>(a, sm.at.g, i), head = head_of_tile<NT>(a, t), p0 = tile_p<NT>(a, t);
+        const int     cols = ((a.P + 7) & ~7) - p0, l = sm.at.c2 * PAIR;
+        const int64_t z = ((int64_t)sm.at.b * a.H + t) * (a.K / 2) + sm.at.c2;
+#pragma unroll 1
+        for (int c = 0; c < 2; c++) { // not unrolled: addresses of all need too many registers
+            load_tile<FQ, 256>(to.x[c], a.x.row(sm.at.b, l + FQ * c, head) + p0, a.x.axis[1], a.L - l - FQ * c, cols);
+            load_tile<FQ, 256>(to.dy[c], a.dy.row(sm.at.b, l + FQ * c, head) + p0, a.dy.axis[1], a.L - l - FQ * c,
+                               cols);
             load_tile<FQ, 256>(to.h + c * TILE_BYTES, (const bf16 *)a.saved + z * FP * FN + 64 * c, FN, FP, FQ);
             load_tile<FQ, 256>(to.g + c * TILE_BYTES, (const bf16 *)a.saved_rev + z * FP * FN + 64 * c, FN, FP, FQ);
         }
         if (threadIdx.x < 2 * REC / 4)
             cp_async16((char *)to.rec + threadIdx.x * 16,
-                       a.rec_plain + (((int64_t)at.b * a.heads + head) * a.K + 2 * at.c2) * REC + threadIdx.x * 4, true);
+                       a.rec_plain + (((int64_t)sm.at.b * a.heads + head) * a.K + 2 * sm.at.c2) * REC + threadIdx.x * 4,
+                       true);
     }
 
     /* ---- factors of a row; zero for a head with a wide-range chunk ---- */
@@ -143,26 +156,26 @@ template <int NT, bool DOCS> struct mma_bc {
     /* ---- products ---- */
 
     /* sums += A (16 rows of k) (rows k .. of a tile of 128 columns). */
-    static __device__ __forceinline__ void by_state(float (&sums)[16][4], const uint32_t (&A)[4],
-                                                    const unsigned char *tiles, int k)
+    __device__ __forceinline__ void by_state(float (&sums)[16][4], const uint32_t (&A)[4], const unsigned char *tiles,
+                                             int k) const
     {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             uint32_t B[4];
-            b_columns(B, tiles + (j >> 2) * TILE_BYTES, 16 * (j & 3), k);
+            b_columns(B, tiles + (j >> 2) * TILE_BYTES, 16 * (j & 3), k, lane);
             mma(sums[2 * j], A, B[0], B[1]);
             mma(sums[2 * j + 1], A, B[2], B[3]);
         }
     }
     /* sums += A (columns k .. of the rows of a tile)^T, for the first `blocks` blocks of 16 rows. */
-    static __device__ __forceinline__ void by_rows(float (&sums)[8][4], const uint32_t (&A)[4],
-                                                   const unsigned char *tile, int k, int blocks)
+    __device__ __forceinline__ void by_rows(float (&sums)[8][4], const uint32_t (&A)[4], const unsigned char *tile,
+                                            int k, int blocks) const
     {
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             uint32_t B[4];
             if (j >= blocks) break;
-            b_rows(B, tile, 16 * j, k);
+            b_rows(B, tile, 16 * j, k, lane);
             mma(sums[2 * j], A, B[0], B[1]);
             mma(sums[2 * j + 1], A, B[2], B[3]);
         }
@@ -170,11 +183,12 @@ template <int NT, bool DOCS> struct mma_bc {
     /* dB += (x scaled to the end of the pair) G1, and x' to shared memory in place of x. */
     __device__ __forceinline__ void source_products(mma_bc_stage &s)
     {
+        reread_lane();
         const float e0 = f_to_end(s, row), e1 = f_to_end(s, row + 8), f0 = f_of(s, row), f1 = f_of(s, row + 8);
-#pragma unroll
+#pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            a_rows(v, s.x[I], 16 * warp, 16 * k);
+            a_rows(v, s.x[I], 16 * warp, 16 * k, lane);
             scale(A, v, e0, e1);
             scale(v, v, f0, f1);
             by_state(dB, A, s.g, 16 * k);
@@ -187,11 +201,12 @@ template <int NT, bool DOCS> struct mma_bc {
     /* dC += (dy scaled from the beginning of the pair) H1, and dCB. */
     __device__ __forceinline__ void destination_products(const mma_bc_stage &s)
     {
+        reread_lane();
         const float b0 = e_from_begin(s, row), b1 = e_from_begin(s, row + 8);
-#pragma unroll
+#pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            a_rows(v, s.dy[I], 16 * warp, 16 * k);
+            a_rows(v, s.dy[I], 16 * warp, 16 * k, lane);
             scale(A, v, b0, b1);
             by_state(dC, A, s.h, 16 * k);
             if (I == 1) {
@@ -214,7 +229,7 @@ template <int NT, bool DOCS> struct mma_bc {
         for (int i = 0; i < COUNT / 2; i++) {
             uint32_t     v[4];
             const float *d = sums[2 * i], *e = sums[2 * i + 1];
-            a_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp, 16 * (i & 3));
+            a_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp, 16 * (i & 3), lane);
             u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * e[2] + high_of(v[3]) * e[3];
         }
@@ -231,7 +246,7 @@ template <int NT, bool DOCS> struct mma_bc {
             uint32_t     v[4];
             const float *d = own[2 * i], *e = own[2 * i + 1];
             if (i > warp) break;
-            a_rows(v, tile, 16 * warp, 16 * i);
+            a_rows(v, tile, 16 * warp, 16 * i, lane);
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
             if (i < warp || first <= g) {
                 u.x += low_of(v[0]) * d[0];
@@ -251,8 +266,9 @@ template <int NT, bool DOCS> struct mma_bc {
         return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
     /* Stores q, row and the partial sums `ends` of a head; of a wide-range head ssd_tiled_slow has stored q. */
-    __device__ __forceinline__ void decay_sums(int64_t pair, bool slow)
+    __device__ __forceinline__ void decay_sums(int pair, bool slow)
     {
+        reread_lane();
         float2       q = rows_dot<16>(dC, sm.c[I]), end = q;
         const float2 r = lower_dot(sm.m[2 * I]);
         if (I == 0) {
@@ -269,8 +285,8 @@ template <int NT, bool DOCS> struct mma_bc {
         sm.previous[threadIdx.x] = make_float4(q.x, q.y, r.x, r.y);
         sm.previous_end[threadIdx.x] = end.x + end.y;
         if (t4) return;
-        const int64_t to = (2 * pair + I) * FQ + row;
-        if (lane == 0) a.ends[pair * SSD_ENDS + (I ? MMA_END_Q : MMA_END_OUT) + warp] = all;
+        const int64_t to = (2 * (int64_t)pair + I) * FQ + row;
+        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? MMA_END_Q : MMA_END_OUT) + warp] = all;
         a.row[to] = r0;
         a.row[to + 8] = r1;
         if (slow) return;
@@ -292,65 +308,63 @@ template <int NT, bool DOCS> struct mma_bc {
         sum = warp_sum(sum);
         if (lane == 0) sm.dots[threadIdx.x >> 5] = sum;
     }
-    __device__ __forceinline__ void store_dot(const mma_bc_stage &s, int64_t pair) const
+    __device__ __forceinline__ void store_dot(const mma_bc_stage &s, int pair) const
     {
         float sum = 0;
         for (int i = 0; i < 8; i++) sum += sm.dots[i];
         const bool  none = s.rec[0][REC_FLAGS] + s.rec[1][REC_FLAGS] > 0; // a reset, or wide range
         const float kappa = s.rec[1][REC_BEFORE] + s.rec[0][REC_AFTER];   // its logarithm
-        a.ends[pair * SSD_ENDS] = none ? 0 : sum * __expf(kappa);
-        a.ends[pair * SSD_ENDS + 1] = 0;
+        a.ends[(int64_t)pair * SSD_ENDS] = none ? 0 : sum * __expf(kappa);
+        a.ends[(int64_t)pair * SSD_ENDS + 1] = 0;
     }
 
     /* ---- a work item ---- */
 
     __device__ __forceinline__ void begin(unsigned block)
     {
-        at = pair_block_of(a, block);
         __syncthreads(); // the previous item has been read
+        if (threadIdx.x == 0) sm.at = pair_block_of(a, block);
+        __syncthreads();
         fetch_cb();
         store_permuted(sm.c[I], a.cm);
         store_permuted(sm.b[I], a.bm);
         if (DOCS) {
-            count_resets(sm.resets[0], a, at.b, 2 * at.c2);
-            count_resets(sm.resets[1], a, at.b, 2 * at.c2 + 1);
+            count_resets(sm.resets[0], a, sm.at.b, 2 * sm.at.c2);
+            count_resets(sm.resets[1], a, sm.at.b, 2 * sm.at.c2 + 1);
         }
         sm.previous[threadIdx.x] = make_float4(0, 0, 0, 0);
         sm.previous_end[threadIdx.x] = 0;
+        if (threadIdx.x == 0) sm.slow = 0;
 #pragma unroll
         for (int i = 0; i < 64; i++) dC[i >> 2][i & 3] = dB[i >> 2][i & 3] = 0;
 #pragma unroll
         for (int i = 0; i < 32; i++) own[i >> 2][i & 3] = low[i >> 2][i & 3] = 0;
     }
-    /* The loop over heads. Returns whether some head has a wide-range chunk. */
-    __device__ __forceinline__ bool heads(bool two)
+    __device__ __forceinline__ void heads(bool two)
     {
         const int count = group_heads<NT>(a);
-        bool      any = false;
         fetch(sm.st[0], 0);
         cp_commit();
 #pragma unroll 1
         for (int i = 0; i < count; i++) {
             mma_bc_stage &s = sm.st[two ? i & 1 : 0];
-            const int64_t pair = ((int64_t)at.b * a.H + tile_of_group<NT>(a, at.g, i)) * (a.K / 2) + at.c2;
+            const int     pair = (sm.at.b * a.H + tile_of_group<NT>(a, sm.at.g, i)) * (a.K / 2) + sm.at.c2;
             cp_wait<0>();
             __syncthreads(); // the copies of all threads have arrived, and the other stage has been read
             if (two && i + 1 < count) fetch(sm.st[(i + 1) & 1], i + 1);
             cp_commit();
-            const bool slow = is_wide_range(s);
-            any |= slow;
             state_dot(s);
             source_products(s);
             __syncthreads(); // x' is complete
             if (threadIdx.x == 0) store_dot(s, pair);
+            if (threadIdx.x == 0 && is_wide_range(s)) sm.slow = 1;
             destination_products(s);
-            decay_sums(pair, slow);
+            decay_sums(pair, is_wide_range(s));
             if (two || i + 1 == count) continue;
             __syncthreads();
             fetch(s, i + 1);
             cp_commit();
         }
-        return any;
     }
 
     /* ---- after all heads: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
@@ -361,52 +375,50 @@ template <int NT, bool DOCS> struct mma_bc {
         if (below) return !DOCS || (sm.resets[1][l] == 0 && sm.resets[0][s] == sm.resets[0][FQ - 1]);
         return s <= l && (!DOCS || sm.resets[I][s] == sm.resets[I][l]);
     }
-    /* Value (PART 0) or residual (PART 1) of dCB, bf16: 16 sources of this warp's rows as left operand. Rounding it to
-     * one bf16 would cost dB and dC as much accuracy as their own rounding. */
-    template <int PART>
-    __device__ __forceinline__ void dcb_operand(uint32_t (&A)[4], const float (&sums)[8][4], int i, bool below) const
+    /* Writes dCB to tiles, as value and residual in bf16, with zeros where a source does not reach. Rounding it to one
+     * bf16 would cost dB and dC as much accuracy as their own rounding. */
+    __device__ __forceinline__ void store_dcb(unsigned char *value, unsigned char *residual, const float (&sums)[8][4],
+                                              bool below) const
     {
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int   l = row + 8 * (j & 1), s = 16 * i + 8 * (j >> 1) + 2 * t4;
-            const float u = sums[2 * i + (j >> 1)][2 * (j & 1)], v = sums[2 * i + (j >> 1)][2 * (j & 1) + 1];
-            const uint2 w = split(counts(l, s, below) ? u : 0, counts(l, s + 1, below) ? v : 0);
-            A[j] = PART ? w.y : w.x;
-        }
+        for (int j = 0; j < 8; j++)
+#pragma unroll
+            for (int q = 0; q < 2; q++) {
+                const int   l = row + 8 * q, s = 8 * j + 2 * t4, at_word = tile_at(l, j) + 4 * t4;
+                const uint2 w = split(counts(l, s, below) ? sums[j][2 * q] : 0,
+                                      counts(l, s + 1, below) ? sums[j][2 * q + 1] : 0);
+                *(uint32_t *)(value + at_word) = w.x;
+                *(uint32_t *)(residual + at_word) = w.y;
+            }
     }
-    /* dC += mask(dCB) B; dCB also replaces C B^T in shared memory. */
-    template <int PART>
-    __device__ __forceinline__ void last_by_rows(const float (&sums)[8][4], unsigned char *m, const unsigned char *b,
-                                                 bool below)
+    /* dC += (rows of dCB) B, with COLUMNS dB += (columns of dCB) C. */
+    template <bool COLUMNS>
+    __device__ __forceinline__ void by_dcb(float (&sums)[16][4], const unsigned char *m, const unsigned char *tiles)
     {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
+#pragma unroll 1
+        for (int k = 0; k < FQ; k += 16) {
             uint32_t A[4];
-            dcb_operand<PART>(A, sums, i, below);
-            by_state(dC, A, b, 16 * i);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                *(uint32_t *)(m + tile_at(row + 8 * (j & 1), 2 * i + (j >> 1)) + 4 * t4) = A[j];
+            if (COLUMNS) a_columns(A, m, 16 * warp, k, lane);
+            else a_rows(A, m, 16 * warp, k, lane);
+            by_state(sums, A, tiles, k);
         }
     }
-    /* dB += mask(dCB)^T C. */
-    __device__ __forceinline__ void last_by_columns(const unsigned char *m, const unsigned char *c)
+    __device__ __forceinline__ void last_products()
     {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            uint32_t A[4];
-            a_columns(A, m, 16 * warp, 16 * i);
-            by_state(dB, A, c, 16 * i);
-        }
-    }
-    template <int PART> __device__ __forceinline__ void last_products()
-    {
-        __syncthreads(); // C B^T, or the values of dCB, have been read
-        last_by_rows<PART>(own, sm.m[2 * I], sm.b[I], false);
-        if (I == 1) last_by_rows<PART>(low, sm.m[1], sm.b[0], true);
+        unsigned char *residual = sm.st[0].x[0]; // three tiles: x and dy are not needed any more
+        reread_lane();
         __syncthreads();
-        last_by_columns(sm.m[2 * I], sm.c[I]);
-        if (I == 0) last_by_columns(sm.m[1], sm.c[1]);
+        store_dcb(sm.m[2 * I], residual + 2 * I * TILE_BYTES, own, false);
+        if (I == 1) store_dcb(sm.m[1], residual + TILE_BYTES, low, true);
+        __syncthreads();
+#pragma unroll 1
+        for (int part = 0; part < 2; part++) {
+            const unsigned char *m = part ? residual : sm.m[0];
+            by_dcb<false>(dC, m + 2 * I * TILE_BYTES, sm.b[I]);
+            if (I == 1) by_dcb<false>(dC, m + TILE_BYTES, sm.b[0]);
+            by_dcb<true>(dB, m + 2 * I * TILE_BYTES, sm.c[I]);
+            if (I == 0) by_dcb<true>(dB, m + TILE_BYTES, sm.c[1]);
+        }
     }
     /* Stores vector v of row q of a gradient: the sums, plus what ssd_tiled_slow computed, plus the old value. */
     static __device__ __forceinline__ void store_vector(bf16 *to, const float (&sums)[16][4], const float *slow,
@@ -428,9 +440,10 @@ template <int NT, bool DOCS> struct mma_bc {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int     g = group_of<NT>(at.g), n = group_n<NT>(at.g) + 8 * t4;
-            const int64_t from = (((int64_t)at.b * a.K * FQ + token(q)) * pair_groups<NT>(a) + at.g) * FN + 8 * t4;
-            bf16         *dc = a.dcm.row(at.b, token(q), g) + n, *db = a.dbm.row(at.b, token(q), g) + n;
+            const int     g = group_of<NT>(sm.at.g), n = group_n<NT>(sm.at.g) + 8 * t4;
+            const int64_t from = (((int64_t)sm.at.b * a.K * FQ + token(q)) * pair_groups<NT>(a) + sm.at.g) * FN
+                                 + 8 * t4;
+            bf16 *dc = a.dcm.row(sm.at.b, token(q), g) + n, *db = a.dbm.row(sm.at.b, token(q), g) + n;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 if (n + 32 * v >= a.N) break;
@@ -439,22 +452,27 @@ template <int NT, bool DOCS> struct mma_bc {
             }
         }
     }
+
+    __device__ __forceinline__ void run(bool two)
+    {
+        const unsigned blocks = (unsigned)(a.B * (a.K / 2) * pair_groups<NT>(a));
+#pragma unroll 1
+        for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
+            begin(block);
+            heads(two);
+            last_products();
+            store(*(volatile int *)&sm.slow);
+        }
+    }
 };
 
+/* Both halves of the block pass the same barriers, each in its own code. */
 template <int NT, bool DOCS>
 static __global__ void __launch_bounds__(256, 1) ssd_mma_bc(const __grid_constant__ fused_task a, bool two)
 {
     MBA_DYNAMIC_SMEM(smem);
-    mma_bc<NT, DOCS> w(a, smem);
-    const unsigned   blocks = (unsigned)(a.B * (a.K / 2) * pair_groups<NT>(a));
-#pragma unroll 1
-    for (unsigned block = blockIdx.x; block < blocks; block += gridDim.x) {
-        w.begin(block);
-        const bool slow = w.heads(two);
-        w.template last_products<0>();
-        w.template last_products<1>();
-        w.store(slow);
-    }
+    if (threadIdx.x < 128) mma_bc<NT, DOCS, 0>(a, smem).run(two);
+    else mma_bc<NT, DOCS, 1>(a, smem).run(two);
 }
 
 #endif

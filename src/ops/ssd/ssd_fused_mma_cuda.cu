@@ -56,8 +56,7 @@ static mba_status launch_mma_scan(const mba_call *c, int *k, const fused_task &a
     *k += 1;
     return MBA_OK;
 }
-template <int NT>
-static mba_status launch_mma_scan_rev(const mba_call *c, int *k, const fused_task &a, mma_operands o)
+template <int NT> static mba_status launch_mma_scan_rev(const mba_call *c, int *k, const fused_task &a, mma_operands o)
 {
     o.stages = stages_of<true, SCAN_OUT, NT>(c, *k);
     MBA_KERNEL(c, *k, ssd_mma_scan_rev<NT>, a, o);
@@ -68,7 +67,7 @@ static mba_status launch_mma_scan_rev(const mba_call *c, int *k, const fused_tas
 template <int NT> static mba_status launch_mma(const mba_call *c)
 {
     const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] != NULL, padded = ssd_is_padded(n);
+    const bool       keeps = n->out[KEPT_STATES] && !(c->plan->leaves >> KEPT_STATES & 1), padded = ssd_is_padded(n);
     const work_split s = work_split_of(c, keeps);
     fused_task       a = fused_task_of(c, s);
     int              k = 0;
