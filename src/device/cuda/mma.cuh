@@ -116,29 +116,28 @@ static __device__ __forceinline__ uint2 split(float a, float b)
     return make_uint2(hi, pack(a - low_of(hi), b - high_of(hi)));
 }
 
-/* A (16 m, 16 k) from a tile whose rows are m (a_rows) or k (a_columns). A caller that is short of registers passes
- * its lane, read again (thread_id_reread), so that addresses are computed where they are used. */
-static __device__ __forceinline__ void a_rows(uint32_t (&a)[4], const unsigned char *tile, int m, int k,
-                                              int lane = threadIdx.x & 31)
+/* A (16 m, 16 k) from a tile whose rows are m (a_rows) or k (a_columns). */
+static __device__ __forceinline__ void a_rows(uint32_t (&a)[4], const unsigned char *tile, int m, int k)
 {
+    const int lane = threadIdx.x & 31;
     ldmatrix(a, tile + tile_at(m + (lane & 15), (k >> 3) + (lane >> 4)));
 }
-static __device__ __forceinline__ void a_columns(uint32_t (&a)[4], const unsigned char *tile, int m, int k,
-                                                 int lane = threadIdx.x & 31)
+static __device__ __forceinline__ void a_columns(uint32_t (&a)[4], const unsigned char *tile, int m, int k)
 {
+    const int lane = threadIdx.x & 31;
     ldmatrix_t(a, tile + tile_at(k + (lane & 7) + (lane >> 4) * 8, (m >> 3) + (lane >> 3 & 1)));
 }
 
 /* B (16 k, 16 n) from a tile whose rows are n (b_rows) or k (b_columns): b[0], b[1] for columns 0-7, b[2], b[3] for
  * 8-15. */
-static __device__ __forceinline__ void b_rows(uint32_t (&b)[4], const unsigned char *tile, int n, int k,
-                                              int lane = threadIdx.x & 31)
+static __device__ __forceinline__ void b_rows(uint32_t (&b)[4], const unsigned char *tile, int n, int k)
 {
+    const int lane = threadIdx.x & 31;
     ldmatrix(b, tile + tile_at(n + (lane & 7) + (lane >> 4) * 8, (k >> 3) + (lane >> 3 & 1)));
 }
-static __device__ __forceinline__ void b_columns(uint32_t (&b)[4], const unsigned char *tile, int n, int k,
-                                                 int lane = threadIdx.x & 31)
+static __device__ __forceinline__ void b_columns(uint32_t (&b)[4], const unsigned char *tile, int n, int k)
 {
+    const int lane = threadIdx.x & 31;
     ldmatrix_t(b, tile + tile_at(k + (lane & 15), (n >> 3) + (lane >> 4)));
 }
 

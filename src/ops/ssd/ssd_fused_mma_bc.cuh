@@ -153,6 +153,26 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         for (int j = 0; j < 4; j++) to[j] = times(v[j], j & 1 ? u1.x : u0.x, j & 1 ? u1.y : u0.y);
     }
 
+    /* ---- operands, as a_rows, a_columns, b_rows and b_columns of mma.cuh; addresses by the lane that was read last
+     * ---- */
+
+    __device__ __forceinline__ void left_rows(uint32_t (&A)[4], const unsigned char *tile, int m, int k) const
+    {
+        ldmatrix(A, tile + tile_at(m + (lane & 15), (k >> 3) + (lane >> 4)));
+    }
+    __device__ __forceinline__ void left_columns(uint32_t (&A)[4], const unsigned char *tile, int m, int k) const
+    {
+        ldmatrix_t(A, tile + tile_at(k + (lane & 7) + (lane >> 4) * 8, (m >> 3) + (lane >> 3 & 1)));
+    }
+    __device__ __forceinline__ void right_rows(uint32_t (&B)[4], const unsigned char *tile, int n, int k) const
+    {
+        ldmatrix(B, tile + tile_at(n + (lane & 7) + (lane >> 4) * 8, (k >> 3) + (lane >> 3 & 1)));
+    }
+    __device__ __forceinline__ void right_columns(uint32_t (&B)[4], const unsigned char *tile, int n, int k) const
+    {
+        ldmatrix_t(B, tile + tile_at(k + (lane & 15), (n >> 3) + (lane >> 4)));
+    }
+
     /* ---- products ---- */
 
     /* sums += A (16 rows of k) (rows k .. of a tile of 128 columns). */
@@ -162,7 +182,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             uint32_t B[4];
-            b_columns(B, tiles + (j >> 2) * TILE_BYTES, 16 * (j & 3), k, lane);
+            right_columns(B, tiles + (j >> 2) * TILE_BYTES, 16 * (j & 3), k);
             mma(sums[2 * j], A, B[0], B[1]);
             mma(sums[2 * j + 1], A, B[2], B[3]);
         }
@@ -175,7 +195,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         for (int j = 0; j < 4; j++) {
             uint32_t B[4];
             if (j >= blocks) break;
-            b_rows(B, tile, 16 * j, k, lane);
+            right_rows(B, tile, 16 * j, k);
             mma(sums[2 * j], A, B[0], B[1]);
             mma(sums[2 * j + 1], A, B[2], B[3]);
         }
@@ -188,7 +208,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            a_rows(v, s.x[I], 16 * warp, 16 * k, lane);
+            left_rows(v, s.x[I], 16 * warp, 16 * k);
             scale(A, v, e0, e1);
             scale(v, v, f0, f1);
             by_state(dB, A, s.g, 16 * k);
@@ -206,7 +226,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            a_rows(v, s.dy[I], 16 * warp, 16 * k, lane);
+            left_rows(v, s.dy[I], 16 * warp, 16 * k);
             scale(A, v, b0, b1);
             by_state(dC, A, s.h, 16 * k);
             if (I == 1) {
@@ -229,7 +249,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         for (int i = 0; i < COUNT / 2; i++) {
             uint32_t     v[4];
             const float *d = sums[2 * i], *e = sums[2 * i + 1];
-            a_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp, 16 * (i & 3), lane);
+            left_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp, 16 * (i & 3));
             u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * e[2] + high_of(v[3]) * e[3];
         }
@@ -246,7 +266,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             uint32_t     v[4];
             const float *d = own[2 * i], *e = own[2 * i + 1];
             if (i > warp) break;
-            a_rows(v, tile, 16 * warp, 16 * i, lane);
+            left_rows(v, tile, 16 * warp, 16 * i);
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
             if (i < warp || first <= g) {
                 u.x += low_of(v[0]) * d[0];
@@ -398,8 +418,8 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll 1
         for (int k = 0; k < FQ; k += 16) {
             uint32_t A[4];
-            if (COLUMNS) a_columns(A, m, 16 * warp, k, lane);
-            else a_rows(A, m, 16 * warp, k, lane);
+            if (COLUMNS) left_columns(A, m, 16 * warp, k);
+            else left_rows(A, m, 16 * warp, k);
             by_state(sums, A, tiles, k);
         }
     }
