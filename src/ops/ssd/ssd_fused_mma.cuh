@@ -108,8 +108,8 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         const int     g = pair * HEADS / a.J, l = c * FQ;
         const float  *rec = REV ? a.rec_rev : a.rec;
         const int64_t z = ((int64_t)b * a.K + c) * a.G + g;
-#pragma unroll
-        for (int j = 0; j < 2 * NT; j++) {
+#pragma unroll 1
+        for (int j = 0; j < 2 * NT; j++) { // not unrolled: addresses of all need too many registers
             load_tile<FQ, MMA_THREADS>(to + (stage::U + j) * TILE_BYTES, o.u.row(b, l, g) + 64 * j, o.u.axis[1],
                                        o.rows - l, o.cols - 64 * j);
             if (OUT)
