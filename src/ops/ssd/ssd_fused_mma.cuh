@@ -59,10 +59,13 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     float              *partial;             /* REV: (2 tiles, 4 warps, 64) partial sums of src */
     int                 wg, warp, lane, t4;  /* the tile of the block, the warp in it */
     int                 b, pair, c0, chunks; /* the chunks to process; pair of tiles */
-    int                 head[2], p0[2];      /* of both tiles: head of the operator, first p in it */
-    int                 my_head, my_p;       /* of this thread's tile */
-    float               h[16][4], y[8][4];   /* 16 p x 128 n; 16 p x 64 positions */
-    uint32_t            x[4][4];             /* x', left operands */
+    int                 my_head, my_p;       /* of this thread's tile: head of the operator, first p in it */
+    const bf16         *from_u, *from_k, *from_cb, *from_x[2], *from_other[2]; /* what fetch() copies next */
+    const float        *from_record;
+    bf16               *to_y;              /* where write_output() writes next */
+    int                 rows, x_cols[2];   /* rows from this thread's first on; columns of the tiles of x */
+    float               h[16][4], y[8][4]; /* 16 p x 128 n; 16 p x 64 positions */
+    uint32_t            x[4][4];           /* x', left operands */
     float               pending_log_decay, D[2], dD[2];
 
     __device__ __forceinline__ mma_scan(const fused_task &task, const mma_operands &operands, unsigned char *memory)
@@ -88,13 +91,9 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         pair = tiles;
         c0 = first;
         chunks = count;
-#pragma unroll
-        for (int i = 0; i < stage::X_TILES; i++) {
-            head[i] = head_of_tile<NT>(a, pair * HEADS + i);
-            p0[i] = tile_p<NT>(a, pair * HEADS + i);
-        }
         my_head = head_of_tile<NT>(a, tile());
         my_p = tile_p<NT>(a, tile());
+        set_sources(REV ? c0 + chunks - 1 : c0);
         pending_log_decay = 0;
 #pragma unroll
         for (int j = 0; j < 16; j++)
@@ -102,35 +101,61 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
             for (int i = 0; i < 4; i++) h[j][i] = 0;
     }
 
-    /* Starts the copies of chunk c into stage `to`. */
-    __device__ __forceinline__ void fetch(unsigned char *to, int c) const
+    /* Sets the addresses of this thread's vectors of chunk c: rows r and r + 32 of every tile. fetch() advances them,
+     * so that the loop over chunks multiplies nothing to find them. */
+    __device__ __forceinline__ void set_sources(int c)
     {
-        const int     g = pair * HEADS / a.J, l = c * FQ;
-        const float  *rec = REV ? a.rec_rev : a.rec;
+        const int     g = pair * HEADS / a.J, l = c * FQ + ((int)threadIdx.x >> 3), col = ((int)threadIdx.x & 7) * 8;
+        const int     which = stage::X_TILES == 2 && threadIdx.x >= REC / 4 ? 1 : 0; // tile whose record it copies
         const int64_t z = ((int64_t)b * a.K + c) * a.G + g;
-#pragma unroll 1
-        for (int j = 0; j < 2 * NT; j++) { // not unrolled: addresses of all need too many registers
-            load_tile<FQ, MMA_THREADS>(to + (stage::U + j) * TILE_BYTES, o.u.row(b, l, g) + 64 * j, o.u.axis[1],
-                                       o.rows - l, o.cols - 64 * j);
-            if (OUT)
-                load_tile<FQ, MMA_THREADS>(to + (stage::K + j) * TILE_BYTES, o.k.row(b, l, g) + 64 * j, o.k.axis[1],
-                                           o.rows - l, o.cols - 64 * j);
-        }
-        if (OUT) load_tile<FQ, MMA_THREADS>(to + stage::CB * TILE_BYTES, a.cb + z * FQ * FQ, FQ, FQ, FQ);
+        from_u = o.u.row(b, l, g) + col;
+        from_k = o.k.row(b, l, g) + col;
+        from_cb = a.cb + z * FQ * FQ + (int)threadIdx.x * 8;
 #pragma unroll
         for (int i = 0; i < stage::X_TILES; i++) {
-            const int cols = head[i] < a.heads ? width() - p0[i] : 0;
-            load_tile<FQ, MMA_THREADS>(to + (stage::X_AT + i) * TILE_BYTES, o.x.row(b, l, head[i]) + p0[i], o.x.axis[1],
-                                       a.L - l, cols);
-            if (REV && OUT)
-                load_tile<FQ, MMA_THREADS>(to + (stage::OTHER + i) * TILE_BYTES, o.other.row(b, l, head[i]) + p0[i],
-                                           o.other.axis[1], a.L - l, cols);
-            const int v = (int)threadIdx.x - i * (REC / 4);
-            const int row = b * a.heads + min(head[i], a.heads - 1);
-            if (v >= 0 && v < REC / 4)
-                cp_async16(to + stage::RECORDS + i * REC * 4 + v * 16, rec + ((int64_t)row * a.K + c) * REC + v * 4,
-                           true);
+            const int head = head_of_tile<NT>(a, pair * HEADS + i), p = tile_p<NT>(a, pair * HEADS + i);
+            from_x[i] = o.x.row(b, l, head) + p + col;
+            from_other[i] = o.other.row(b, l, head) + p + col;
+            x_cols[i] = head < a.heads ? width() - p - col : 0;
         }
+        const int64_t record = (int64_t)b * a.heads + record_head<NT>(a, pair * HEADS + which);
+        from_record = (REV ? a.rec_rev : a.rec) + (record * a.K + c) * REC + ((int)threadIdx.x - which * (REC / 4)) * 4;
+        rows = a.L - l;
+        to_y = o.y.row(b, c * FQ + (lane >> 1), my_head) + my_p + 16 * warp + 8 * (lane & 1);
+    }
+    /* Copies two vectors of a tile and advances to the next chunk. */
+    static __device__ __forceinline__ void copy(unsigned char *to, const bf16 *from, int64_t step, int rows, bool col)
+    {
+        cp_async16(to, from, rows > 0 && col);
+        cp_async16(to + FQ / 2 * TILE_ROW_BYTES, from + FQ / 2 * step, rows > FQ / 2 && col);
+    }
+    /* Starts the copies of the next chunk into stage `to`. */
+    __device__ __forceinline__ void fetch(unsigned char *to)
+    {
+        constexpr int  AHEAD = REV ? -FQ : FQ;
+        const int      real = rows + (o.rows - a.L), col = ((int)threadIdx.x & 7) * 8;
+        unsigned char *at = to + tile_at((int)threadIdx.x >> 3, (int)threadIdx.x & 7);
+#pragma unroll
+        for (int j = 0; j < 2 * NT; j++) {
+            copy(at + (stage::U + j) * TILE_BYTES, from_u + 64 * j, o.u.axis[1], real, col + 64 * j < o.cols);
+            if (OUT) copy(at + (stage::K + j) * TILE_BYTES, from_k + 64 * j, o.k.axis[1], real, col + 64 * j < o.cols);
+        }
+        if (OUT) copy(at + stage::CB * TILE_BYTES, from_cb, FQ, FQ, true);
+#pragma unroll
+        for (int i = 0; i < stage::X_TILES; i++) {
+            copy(at + (stage::X_AT + i) * TILE_BYTES, from_x[i], o.x.axis[1], rows, x_cols[i] > 0);
+            if (REV && OUT)
+                copy(at + (stage::OTHER + i) * TILE_BYTES, from_other[i], o.other.axis[1], rows, x_cols[i] > 0);
+            from_x[i] += AHEAD * o.x.axis[1];
+            from_other[i] += AHEAD * o.other.axis[1];
+        }
+        if (threadIdx.x < stage::X_TILES * REC / 4)
+            cp_async16(to + stage::RECORDS + threadIdx.x * 16, from_record, true);
+        from_u += AHEAD * o.u.axis[1];
+        from_k += AHEAD * o.k.axis[1];
+        from_cb += (REV ? -FQ * FQ : FQ * FQ) * (int64_t)a.G;
+        from_record += REV ? -REC : REC;
+        rows -= AHEAD;
     }
 
     /* Decays H to H1, the state under the pivot of a chunk; `last` is the tail of the chunk's record. */
@@ -313,34 +338,35 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         unsigned char *tile_of_x = at + (stage::X_AT + mine()) * TILE_BYTES;
         const bool     wide = (int)rec[REC_FLAGS] & IS_WIDE_RANGE;
         float          src[16];
+        load_x(tile_of_x); // all loads before the first store: latency is the cost
+        __syncwarp();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const float v[8] = { y[2 * k][0],     y[2 * k][1],     y[2 * k][2],     y[2 * k][3],
                                  y[2 * k + 1][0], y[2 * k + 1][1], y[2 * k + 1][2], y[2 * k + 1][3] };
             float4      e = *((const float4 *)rec + (REV && wide ? 16 : 0) + 4 * t4 + k);
-            uint32_t    raw[4];
             if (!REV && wide) e = make_float4(1, 1, 1, 1);
-            a_columns(raw, tile_of_x, 16 * warp, 16 * k);
-            if (REV) source_sums(src + 4 * k, v, e, raw, at + (stage::OTHER + mine()) * TILE_BYTES, k);
-            __syncwarp();
+            if (REV) source_sums(src + 4 * k, v, e, x[k], at + (stage::OTHER + mine()) * TILE_BYTES, k);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 const float    e0 = j < 2 ? e.x : e.z, e1 = j < 2 ? e.y : e.w;
-                const uint32_t w = pack(v[2 * j] * e0 + D[j & 1] * low_of(raw[j]),
-                                        v[2 * j + 1] * e1 + D[j & 1] * high_of(raw[j]));
+                const uint32_t w = pack(v[2 * j] * e0 + D[j & 1] * low_of(x[k][j]),
+                                        v[2 * j + 1] * e1 + D[j & 1] * high_of(x[k][j]));
                 *(uint32_t *)(tile_of_x + tile_at(16 * k + 8 * (j >> 1) + (lane >> 2), 2 * warp + (j & 1))
                               + 4 * t4) = transpose_8x8(w);
             }
         }
         __syncwarp();
-        const int p = my_p + 16 * warp + 8 * (lane & 1);
+        const bool real = my_head < a.heads && my_p + 16 * warp + 8 * (lane & 1) < width();
+        const int  count = real ? a.L - c * FQ - (lane >> 1) : 0;
+        uint4      out[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int l = 16 * i + (lane >> 1);
-            if (c * FQ + l < a.L && my_head < a.heads && p < width())
-                *(uint4 *)(o.y.row(b, c * FQ + l, my_head) + p) = *(const uint4 *)(tile_of_x
-                                                                                   + tile_at(l, 2 * warp + (lane & 1)));
-        }
+        for (int i = 0; i < 4; i++)
+            out[i] = *(const uint4 *)(tile_of_x + tile_at(16 * i + (lane >> 1), 2 * warp + (lane & 1)));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (16 * i < count) *(uint4 *)(to_y + 16 * i * o.y.axis[1]) = out[i];
+        to_y += (REV ? -FQ : FQ) * o.y.axis[1];
         if (!REV) return;
         reduce_scatter<8, 16>(src);
         reduce_scatter<4, 8>(src);
@@ -371,56 +397,66 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
 
     /* ---- the loop ---- */
 
+    /* A reset drops the state that came before it. The asm keeps this a branch: resets are rare. */
+    __device__ __forceinline__ void drop_state()
+    {
+        asm volatile("");
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) h[j][i] = 0;
+    }
+    /* The products of a chunk of which this or the other tile has wide range. */
+    __device__ __forceinline__ void wide_range_products(unsigned char *at, const float *rec, const float4 &last)
+    {
+        const bool     wide = (int)last.z & IS_WIDE_RANGE;
+        unsigned char *cb = at + stage::CB * TILE_BYTES, *decayed = at + (stage::K + wg) * TILE_BYTES;
+        const float    decay = wide ? __expf(last.w) : 1;
+        if (OUT) {
+            state_term(at + (stage::K + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
+            __syncthreads(); // C has been read
+            if (wide) decay_cb(decayed, cb, rec);
+            __syncthreads();
+            if (wide) decay_rows(rec, last.w);
+            if (wide) scale_wide_range<false>(rec, last.w);
+            else scale(rec);
+            if (NT == 1 || wg == 0) cb_term(wide ? decayed : cb);
+            load_x(at + (stage::X_AT + mine()) * TILE_BYTES);
+        }
+        if (wide) scale_wide_range<true>(rec, last.w);
+        else scale(rec);
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) h[j][i] *= decay;
+        if ((int)last.z & HAS_RESET) drop_state();
+        update(at + (stage::U + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
+    }
     /* One chunk. Returns the log decay across it, -inf if a reset drops what came before. */
     __device__ __forceinline__ float process_chunk(unsigned char *at, int c)
     {
-        const float   *records = (const float *)(at + stage::RECORDS), *rec = records + mine() * REC;
-        const float4   last = *(const float4 *)(rec + REC_BEFORE);
-        const bool     wide = (int)last.z & IS_WIDE_RANGE, keep = !((int)last.z & HAS_RESET);
-        unsigned char *cb = at + stage::CB * TILE_BYTES;
+        const float *records = (const float *)(at + stage::RECORDS), *rec = records + mine() * REC;
+        const float4 last = *(const float4 *)(rec + REC_BEFORE);
+        const int    flags = (int)records[REC_FLAGS] | (int)records[(stage::X_TILES - 1) * REC + REC_FLAGS];
         decay_to_pivot(last);
         if (SAVES && (c & 1) == REV) save_state(c);
         load_x(at + (stage::X_AT + mine()) * TILE_BYTES);
-        if (OUT) {
-            state_term(at + (stage::K + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
-            const float other = records[(stage::X_TILES - 1) * REC + REC_FLAGS];
-            if (((int)records[REC_FLAGS] | (int)other) & IS_WIDE_RANGE) {
-                __syncthreads(); // C has been read
-                if (wide) decay_cb(at + (stage::K + wg) * TILE_BYTES, cb, rec);
-                __syncthreads();
-                if (wide) cb = at + (stage::K + wg) * TILE_BYTES;
-            }
-        }
-        if (wide) {
-            if (OUT) {
-                decay_rows(rec, last.w);
-                scale_wide_range<false>(rec, last.w);
-                if (NT == 1 || wg == 0) cb_term(cb);
-                load_x(at + (stage::X_AT + mine()) * TILE_BYTES);
-            }
-            scale_wide_range<true>(rec, last.w);
-            const float decay = __expf(last.w);
-#pragma unroll
-            for (int j = 0; j < 16; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) h[j][i] *= decay;
+        if (flags & IS_WIDE_RANGE) {
+            wide_range_products(at, rec, last);
         } else {
+            if (OUT) state_term(at + (stage::K + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
             scale(rec);
-            if (OUT && (NT == 1 || wg == 0)) cb_term(cb);
+            if (OUT && (NT == 1 || wg == 0)) cb_term(at + stage::CB * TILE_BYTES);
+            if ((int)last.z & HAS_RESET) drop_state();
+            update(at + (stage::U + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
         }
-        if (!keep)
-#pragma unroll
-            for (int j = 0; j < 16; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) h[j][i] = 0;
-        update(at + (stage::U + (NT == 2 ? 2 * wg : 0)) * TILE_BYTES);
         if (OUT && NT == 2) add_tiles((float *)(at + (stage::K + 2) * TILE_BYTES));
         if (OUT && (NT == 1 || wg == 0)) write_output(at, c);
         if (OUT && REV) {
             __syncthreads();
             if (NT == 1 || wg == 0) store_sources(c);
         }
-        return keep ? last.w : -INFINITY;
+        return (int)last.z & HAS_RESET ? -INFINITY : last.w;
     }
     /* All chunks; returns the log decay across them. */
     __device__ __forceinline__ float process_chunks()
@@ -428,21 +464,21 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         const bool two = o.stages > 1;
         float      total = 0;
         __syncthreads(); // the previous item has been read
-        fetch(smem, REV ? c0 + chunks - 1 : c0);
+        fetch(smem);
         cp_commit();
 #pragma unroll 1
         for (int i = 0; i < chunks; i++) {
-            const int      c = REV ? c0 + chunks - 1 - i : c0 + i, next = REV ? c - 1 : c + 1;
+            const int      c = REV ? c0 + chunks - 1 - i : c0 + i;
             unsigned char *now = smem + (two && (i & 1) ? stage::BYTES : 0);
             cp_wait<0>();
             __syncthreads(); // the copies of all threads have arrived, and the other stage has been read
-            if (two && i + 1 < chunks) fetch(smem + (i & 1 ? 0 : stage::BYTES), next);
+            if (two && i + 1 < chunks) fetch(smem + (i & 1 ? 0 : stage::BYTES));
             cp_commit();
             const float decay = process_chunk(now, c);
             total = decay > -INFINITY ? total + decay : decay;
             if (two || i + 1 == chunks) continue;
             __syncthreads();
-            fetch(smem, next);
+            fetch(smem);
             cp_commit();
         }
         return total;
