@@ -17,9 +17,7 @@
 
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_slots.h"
-
-enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREADS = 384, STAGES = 3 };
+#include "ops/ssd/ssd_fused_plan.h"
 
 /* ---- what `fused` saves for the backward pass ---- */
 
@@ -84,29 +82,6 @@ static bool heads_contiguous(const mba_tensor *t, int64_t width)
     return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
 }
 
-typedef enum fused_kind { FUSED, EXACT, FUSED_MMA } fused_kind;
-
-/* `fused_mma`: bytes of a stage of a scan with `nt` tiles of n, as mma_stage of ssd_fused_mma.cuh has it. */
-static int64_t mma_stage_bytes(bool rev, bool output, int64_t nt)
-{
-    const int64_t x = nt > 1 ? 1 : 2, tiles = 2 * nt + (output ? 2 * nt + 1 : 0) + x * (rev && output ? 2 : 1);
-    return tiles * TILE_BYTES + x * SSD_RECORD * 4;
-}
-/* Stages that fit into a block: one or two, or none. */
-static int mma_stages(int64_t rest, int64_t stage, const mba_machine *m)
-{
-    const int64_t n = (m->smem_block_bytes - rest) / stage;
-    return n < 0 ? 0 : n > 2 ? 2 : (int)n;
-}
-enum { MMA_PARTIAL_BYTES = SSD_HEADS * 4 * Q * 4, MMA_BC_REST = SSD_MMA_BC_SMEM - SSD_MMA_BC_STAGE };
-
-/* Whether blocks have the shared memory that `fused_mma` needs. */
-static bool mma_fits(const mba_machine *m, int64_t nt, bool backward)
-{
-    return mma_stages(MMA_PARTIAL_BYTES, mma_stage_bytes(backward, true, nt), m)
-           && (!backward || mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, m));
-}
-
 static mba_status check_machine(const mba_machine *m, fused_kind kind, int64_t nt, bool backward)
 {
     const bool mma = kind == FUSED_MMA;
@@ -114,7 +89,7 @@ static mba_status check_machine(const mba_machine *m, fused_kind kind, int64_t n
                   m->cc);
     MBA_REFUSE_IF(!mma && m->cc != 90,
                   "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has", m->cc);
-    MBA_REFUSE_IF(mma ? !mma_fits(m, nt, backward)
+    MBA_REFUSE_IF(mma ? !ssd_mma_fits(m, nt, backward)
                       : m->smem_block_bytes < SSD_SCAN_SMEM || m->smem_block_bytes < SSD_BC_SMEM,
                   "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
     return MBA_OK;
@@ -149,30 +124,6 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 }
 
 /* ---- launches ---- */
-
-/* What the functions below read. */
-typedef struct plan_builder {
-    mba_plan          *p;
-    ssd_dims           d, t; /* the shape, and the same in tiles */
-    ssd_segments       r;
-    ssd_split          split;               /* used instead of r where split.how is set */
-    int64_t            chunks;              /* chunks of all sequences */
-    bool               ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool               exact, mma, tiled, padded;
-    const mba_machine *m;
-    int                records_back, pairs, saved; /* operands: records for backward, C B^T, states */
-} plan_builder;
-
-/* bf16 per stored value of C B^T or of a state. */
-static int64_t bf16_per_value(const plan_builder *w) { return w->exact ? 2 : 1; }
-
-static int64_t tiles_of_n(const plan_builder *w) { return mba_ceil(w->d.N, N); }
-/* Bytes per byte of a tile of x, or of B or C, that lie inside the operand: what lies beyond is not moved. */
-static double real_share_p(const plan_builder *w)
-{
-    return (double)(w->d.H * w->d.P) / (double)(w->t.H / tiles_of_n(w) * P);
-}
-static double real_share_n(const plan_builder *w) { return (double)w->d.N / (double)(tiles_of_n(w) * N); }
 
 static void plan_scratch(const plan_builder *w)
 {
@@ -235,19 +186,7 @@ static product_counts product_counts_of(const plan_builder *w)
     return w->exact ? (product_counts){ 2, 3, 2, 2.5 } : (product_counts){ 1, 1, 1, 1 };
 }
 
-/* A scan kernel. output: writes y or dx; saves: bytes of states per chunk and head. */
-typedef struct scan_launch {
-    const char *kernel;
-    bool        output, rev;
-    double      saves;
-} scan_launch;
-
-/* Work of a scan kernel over all blocks: items or parts of items, chunks, states, chunks recomputed. */
-typedef struct scan_work {
-    int64_t grid, subranges, chunks, states_read, states_written, recomputed;
-} scan_work;
-
-static scan_work scan_work_of(const plan_builder *w)
+scan_work ssd_scan_work(const plan_builder *w)
 {
     const ssd_segments *r = &w->r;
     const ssd_split    *c = &w->split;
@@ -257,7 +196,7 @@ static scan_work scan_work_of(const plan_builder *w)
 }
 
 /* What the producer loads per chunk for the state update. other: and x, which the reverse scan needs for its sums. */
-static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
+void ssd_plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
 {
     const double n = (double)tiles_of_n(w), x = SSD_HEADS / n * TILE_BYTES * real_share_p(w);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), x);
@@ -268,51 +207,13 @@ static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool ot
     mba_phase_share(l, w->t.J / SSD_HEADS);
 }
 
-/* A block of `fused_mma`: each warp waits for the copies of a chunk, multiplies and stores. */
-static void plan_mma_scan(const plan_builder *w, scan_launch k)
-{
-    const ssd_segments *r = &w->r;
-    const scan_work     s = scan_work_of(w);
-    const double        nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES;
-    const int64_t       stage = mma_stage_bytes(k.rev, k.output, tiles_of_n(w));
-    const int           stages = mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
-    mba_launch         *l = mba_plan_launch(w->p, k.kernel, MBA_MIXED, s.grid, 128 * SSD_HEADS);
-    l->regs = k.rev ? 244 : 214;
-    l->smem_bytes = (size_t)(stages * stage + MMA_PARTIAL_BYTES);
-    l->ring_depth = stages;
-    l->persistent = true;
-    l->tiles = r->items;
-    if (s.states_read)
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK),
-                       (double)s.states_read * SSD_HEADS * STATE * 4 / (double)s.grid);
-    mba_phase_work(l, MBA_LOOP, (double)s.chunks / (double)s.grid, NULL);
-    plan_sources(w, l, k.rev, k.rev && k.output);
-    if (k.output) {
-        mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
-        mba_phase_share(l, w->t.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)TILE_BYTES);
-        mba_phase_share(l, w->t.J / SSD_HEADS);
-    }
-    mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
-    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
-    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) // C B^T has 10 of its 16 blocks on and below the diagonal
-        mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + 10.0 / 16 / nt * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
-    if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x * real_share_p(w));
-    if (k.saves > 0)
-        mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved, SSD_HEADS * k.saves);
-    mba_phase_work(l, MBA_END, 0, NULL);
-}
-
 static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
     if (w->mma) {
-        plan_mma_scan(w, k);
+        ssd_plan_mma_scan(w, k);
         return;
     }
-    const scan_work      s = scan_work_of(w);
+    const scan_work      s = ssd_scan_work(w);
     const product_counts n = product_counts_of(w);
     const double         nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
     const double         trips = (double)s.chunks / (double)s.grid;                   // means over blocks
@@ -352,12 +253,12 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     if (s.recomputed) {
         mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-        plan_sources(w, l, k.rev, false);
+        ssd_plan_sources(w, l, k.rev, false);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    plan_sources(w, l, k.rev, k.rev && k.output);
+    ssd_plan_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
         mba_phase_share(l, w->t.J / SSD_HEADS);
@@ -387,8 +288,8 @@ static void plan_states(const plan_builder *w, bool rev)
     const char         *dense = rev ? "ssd_states_rev" : "ssd_states";
     const char         *tiled = rev ? "ssd_tiled_states_rev" : "ssd_tiled_states";
     const char         *kernel = w->mma ? (rev ? "ssd_mma_states_rev" : "ssd_mma_states") : w->tiled ? tiled : dense;
-    const int64_t       stage = mma_stage_bytes(rev, false, tiles_of_n(w));
-    const int           stages = mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
+    const int64_t       stage = ssd_mma_stage_bytes(rev, false, tiles_of_n(w));
+    const int           stages = ssd_mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
     mba_launch         *l = mba_plan_launch(w->p, kernel, MBA_MIXED, blocks, w->mma ? 256 : 128 * (heads + 1));
     l->regs = w->mma ? 198 : heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
     l->smem_bytes = w->mma ? (size_t)(stages * stage) : SSD_STATES_SMEM;
@@ -424,7 +325,7 @@ bool ssd_has_saved(const mba_plan *p, const mba_node *n)
 /* Whether the forward pass saves for a backward pass by the same variant. */
 static bool saves_states(const mba_node *n, const mba_machine *m, fused_kind kind)
 {
-    return kind == FUSED || (kind == FUSED_MMA && mma_fits(m, mba_ceil(ssd_dims_of(n).N, N), true));
+    return kind == FUSED || (kind == FUSED_MMA && ssd_mma_fits(m, mba_ceil(ssd_dims_of(n).N, N), true));
 }
 
 static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind, bool backward)
@@ -604,7 +505,7 @@ static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *
 static void plan_bc(const plan_builder *w, int64_t sms)
 {
     const bc_kernel *k = w->exact ? &bc_exact : w->mma ? &bc_mma : w->tiled ? &bc_tiled : &bc_fused;
-    const int        stages = mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
+    const int        stages = ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
     const char      *mix = k->name;
     const int64_t    blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
     const double     bc = 2.0 * Q * N * 2 * real_share_n(w), trips = (double)blocks / (double)grid;

@@ -587,23 +587,4 @@ static __device__ __forceinline__ void mma_states_run(const fused_task &a, const
     }
 }
 
-template <int NT, int WHAT>
-static __global__ void __launch_bounds__(MMA_THREADS, 1)
-    ssd_mma_scan(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
-{
-    mma_scan_run<false, WHAT, NT>(a, o);
-}
-template <int NT>
-static __global__ void __launch_bounds__(MMA_THREADS, 1)
-    ssd_mma_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
-{
-    mma_scan_run<true, SCAN_OUT, NT>(a, o);
-}
-template <int NT, bool REV>
-static __global__ void __launch_bounds__(MMA_THREADS, 1)
-    ssd_mma_states(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
-{
-    mma_states_run<REV, NT>(a, o);
-}
-
 #endif

@@ -9,6 +9,27 @@
 #include "ops/ssd/ssd_fused_mma_bc.cuh"
 #include "ops/ssd/ssd_tiled.cuh"
 
+template <int NT, int WHAT>
+static __global__ void __launch_bounds__(MMA_THREADS, 1)
+    ssd_mma_scan(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
+{
+    mma_scan_run<false, WHAT, NT>(a, o);
+}
+template <int NT>
+static __global__ void __launch_bounds__(MMA_THREADS, 1)
+    ssd_mma_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
+{
+    mma_scan_run<true, SCAN_OUT, NT>(a, o);
+}
+template <int NT, bool REV>
+static __global__ void __launch_bounds__(MMA_THREADS, 1)
+    ssd_mma_states(const __grid_constant__ fused_task a, const __grid_constant__ mma_operands o)
+{
+    mma_states_run<REV, NT>(a, o);
+}
+
+/* ---- launchers ---- */
+
 template <bool REV, int WHAT, int NT> static int stages_of(const mba_call *c, int k)
 {
     return (int)(c->plan->launch[k].smem_bytes / mma_stage<REV, WHAT, NT>::BYTES);
