@@ -3,7 +3,7 @@
 
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1
                                                                                  if a bound is not met
-    ... kernels.py widths [256,128]      # SSD at the shapes of published models and at odd ones, mamba_ssm at these chunks
+    ... kernels.py widths [256,128]      # SSD at shapes of published models and at odd ones; chunks of mamba_ssm
     ... kernels.py widths ours           # the same without mamba_ssm
 
 Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128,
@@ -159,7 +159,8 @@ def width_row(name, batch, length, shape, chunks, ask):
         calls += [lambda i, peer=peer: peer[i % n][0](), lambda i, peer=peer, outs=outs: peer[i % n][1](outs[i % n])]
     alone, keeping, back, *peer = times(calls)
     heads, width, groups, state = shape
-    line = f"| {name} {batch}×{length} | {heads} | {width} | {groups} | {state} | {alone:.1f} | {keeping:.1f} | {back:.1f} |"
+    line = (f"| {name} {batch}×{length} | {heads} | {width} | {groups} | {state} | {alone:.1f} | {keeping:.1f} | "
+            f"{back:.1f} |")
     if peer:
         forward, together = min(peer[::2]), min(a + b for a, b in zip(peer[::2], peer[1::2]))
         line += (f" {forward:.1f} | {judge(name + ' forward', forward / alone, ask[0])} | {together:.1f} | "
