@@ -3,6 +3,9 @@
 # with header and pkg-config file, the injection library where there is one, licence and documents. Machine files are in the program.
 
 install(TARGETS mambascope mambascope_kernels)
+if(TARGET mambascope_mpi)
+  install(TARGETS mambascope_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mambascope)
+endif()
 if(TARGET mambascope_inject)
   install(TARGETS mambascope_inject LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mambascope)
 endif()

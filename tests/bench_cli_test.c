@@ -29,8 +29,8 @@ static void an_operator_without_sizes_is_told(void **state)
 static void rows_of_operators_come_as_they_are_measured(void **state)
 {
     (void)state;
-    says(shell("timeout 60 \"$MBA_PROGRAM\" bench op --repeats 1 --csv | head -n 2"), 0, "\nmatmul,");
-    says(shell("timeout 60 \"$MBA_PROGRAM\" bench op --repeats 1 | head -n 2"), 0, "\nmatmul ");
+    says(shell("timeout 300 \"$MBA_PROGRAM\" bench op --repeats 1 --csv | head -n 2"), 0, "\nmatmul,");
+    says(shell("timeout 300 \"$MBA_PROGRAM\" bench op --repeats 1 | head -n 2"), 0, "\nmatmul ");
 }
 
 /* An empty table looks like a proof. */

@@ -40,6 +40,24 @@
     const full = section?.querySelector("td, .find, .grid2, select");
     expect(section && (empty ? frame && !section.querySelector("td") : full), `section ${a.textContent}`);
   }
+  // ---- sections: at most 20, numbered once, as the rail has them; links by number agree
+  const numbers = $$("main > section .no b").map(e => e.textContent);
+  if (numbers.length) {
+    expect(numbers.length < 20 && numbers.every((n, i) => +n === i + 2), `sections ${numbers}`);
+    expect($$("nav a span").map(e => e.textContent).join() === ["1", ...numbers].join(), "the rail's numbers");
+    for (const a of $$("main a").filter(x => /^section/.test(x.textContent)))
+      expect(a.textContent.endsWith($(a.hash)?.closest("section").querySelector(".no b").textContent), `link ${a.hash}`);
+    // tables: whole on a laptop; on a telephone the columns that matter
+    const inside = e => box(e).right <= innerWidth && box(e).left >= 0;
+    if (innerWidth >= 1280)
+      for (const t of $$("main article .scroll:not(#raw-view)").filter(x => seen(x) && !x.closest("details")))
+        expect(t.scrollWidth <= t.clientWidth + 1, `${t.getAttribute("aria-label")} is cut: ${t.scrollWidth} px`);
+    if (innerWidth >= 360 && innerWidth <= 390) {
+      const columns = $$("#kt thead th").filter(t => seen(t) && inside(t)).map(t => t.textContent);
+      expect(["ms per step", "% of floor"].every(c => columns.includes(c)), `explorer on a telephone: ${columns}`);
+      expect($$("#claims .chip").filter(seen).every(inside), "verdicts on a telephone");
+    }
+  }
   for (const svg of $$(".plot svg").filter(s => seen(s) && !/no data yet/.test(s.textContent)))
     expect(svg.querySelector("[data-t]") && svg.getAttribute("aria-label"), `an empty drawing in ${sectionOf(svg)}`);
 
@@ -243,7 +261,7 @@
   for (const r of rules) r.media.mediaText = "all";
   const ink = shine(rgb(getComputedStyle(document.body).color).slice(0, 3));
   expect(paper() === "rgb(255, 255, 255)" && ink < .05, `print on ${paper()}`);
-  for (const e of $$("nav, button, select, input, summary, #raw, #tip").filter(x => seen(x) && !x.closest("#kt")))
+  for (const e of $$("nav, button, select, input, summary, #raw, #tip").filter(x => seen(x) && !x.closest("#kt, .matrix")))
     faults.push(`print has ${code(e)}`);
   for (const svg of $$(".plot svg").filter(seen)) {
     expect(getComputedStyle(svg).breakInside === "avoid", `print breaks a drawing of ${sectionOf(svg)}`);

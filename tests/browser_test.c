@@ -14,11 +14,17 @@
 #include "tests/scratch.h"
 
 enum { SKIPPED = 77 };
-static const char  REAL_STORE[] = "tests/data/stores/h200_graphmamba.db", OTHER_STORE[] = "tests/data/stores/v1.db";
-static const char  LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs/results/cpu.html";
+static const char REAL_STORE[] = "tests/data/stores/h200_graphmamba.db", OTHER_STORE[] = "tests/data/stores/v1.db";
+static const char LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs/results/cpu.html";
+static const char *const suite_stores[] = {
+    "tests/data/stores/h200_mamba2.db",        "tests/data/stores/h200_mamba1.db",
+    "tests/data/stores/h200_chunked.db",       "tests/data/stores/h200_persistent.db",
+    "tests/data/stores/h200_chunked_small.db", "tests/data/stores/h200_peer.db"
+};
 static const char *program;
 static browser     chrome;
 static char        one[600], two[600]; /* addresses of the page of one store, and of two */
+static char        suite[600];         /* of several models, with what they are compared with */
 static char        runs[600];          /* of two training runs, compared */
 
 static bool can_run(const char *name)
@@ -28,11 +34,12 @@ static bool can_run(const char *name)
     return system(command) == 0;
 }
 
-static void make_page(const char *path, const char *const *store, int n)
+static void make_page(const char *path, const char *const *store, int n, int shown)
 {
     mba_stores  r;
     mba_whatif *whatif;
     assert_ok(mba_stores_open(&r, store, n));
+    mba_stores_show(&r, shown);
     assert_ok(mba_stores_simulate(&r, &whatif, true));
     r.study = true;
     assert_ok(mba_report_write(&r, path));
@@ -116,6 +123,46 @@ static void the_page_works_at_every_width(void **state)
     assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
 }
 
+/* The page of a suite on telephones, a laptop and a 4K screen. */
+static void the_page_of_a_suite_works(void **state)
+{
+    (void)state;
+    for (const int *w = (const int[]){ 360, 390, 1280, 3840, 0 }; *w; w++) check_at(suite, *w, "screen", "light");
+}
+
+/* What limits each model, which claims hold, do persistent blocks help, which ratio, what to fix first: the first
+ * section has all of it, and a click leads to the figure, the rule or the kernels. */
+static void the_questions_are_answered_on_the_first_screen(void **state)
+{
+    (void)state;
+    browser_size(&chrome, 1280, 900);
+    browser_media(&chrome, "screen", "light");
+    browser_go(&chrome, suite);
+    char *said = browser_eval(
+        &chrome,
+        "(() => { const first = document.querySelector('#answer'), faults = [];"
+        "const lands = (a, what) => { if (!a) return faults.push(what); a.click();"
+        " const to = document.querySelector(a.hash)?.getBoundingClientRect();"
+        " if (!to || to.top < -5 || to.top > innerHeight || !to.height) faults.push(what + ' ' + a.hash); };"
+        "if (!/limit/.test(first.querySelector('.fcard h2')?.textContent)) faults.push('limits');"
+        "const links = [...first.querySelectorAll('.fcard .foot a')];"
+        "if (links.length !== 3) faults.push('links of cards');"
+        "links.forEach(a => lands(a, 'card'));"
+        "const rules = [...first.querySelectorAll('.matrix tbody th a')];"
+        "if (rules.length !== 11) faults.push('rules'); rules.forEach(a => lands(a, 'rule'));"
+        "const asked = [...first.querySelectorAll('#questions .q')];"
+        "if (asked.map(a => a.firstChild.textContent).join() !== 'Q1,Q2,Q3,N1,N2') faults.push('questions');"
+        "for (const a of asked) { const to = document.querySelector(a.hash), answer = "
+        "a.querySelector('.qa').textContent;"
+        " if (answer.length < 30 || !answer.startsWith(to.querySelector('h2').textContent)) faults.push(answer);"
+        " if (!to.querySelector('.sure') || !to.querySelector('svg') || !to.querySelector('td')) faults.push(a.hash);"
+        " lands(a, 'question'); }"
+        "return faults.join('; '); })()");
+    if (*said) fail_msg("%s", said);
+    free(said);
+    quiet("questions");
+}
+
 static void the_page_of_training_runs_works(void **state)
 {
     (void)state;
@@ -153,7 +200,8 @@ static void five_answers_stand_on_the_first_screen(void **state)
             " const table = document.querySelector('.matrix tbody');"
             " if (table) return table.rows.length === 11 && table.getBoundingClientRect().bottom < innerHeight ?"
             " '' : 'matrix!';"
-            " return all.length === 5 && all.every(e => e.querySelector('h3') && "
+            " const gpu = all.some(e => /What helps most/.test(e.textContent));" // a CPU has the two that need no GPU
+            " return all.length === (gpu ? 5 : 2) && all.every(e => e.querySelector('h3') && "
             "e.querySelector('p').textContent.length"
             " > 20 && e.getBoundingClientRect().bottom < innerHeight) ? '' : all.map(e => "
             "e.textContent).join('; ') + '!';"
@@ -331,6 +379,7 @@ static void it_prints_on_few_pages(void **state)
 {
     int pages = 0;
     (void)state;
+    browser_media(&chrome, "print", "light");
     browser_go(&chrome, one);
     json_t           *r = browser_call(&chrome, "Page.printToPDF",
                                        json_pack("{s:f, s:f}", "paperWidth", 8.27, "paperHeight", 11.7));
@@ -365,7 +414,7 @@ static void a_saved_table_has_no_formulas(void **state)
     snprintf(path, sizeof path, "%s", scratch("formulas.db"));
     formula_store(path, "tests/data/stores/h200_mamba1.db");
     snprintf(url, sizeof url, "%s", scratch("formulas.html"));
-    make_page(url, (const char *const[]){ path }, 1);
+    make_page(url, (const char *const[]){ path }, 1, 1);
     snprintf(url, sizeof url, "file://%s", scratch("formulas.html"));
     browser_size(&chrome, 1440, 900);
     browser_go(&chrome, url);
@@ -382,9 +431,11 @@ static int begin(void **state)
     (void)state;
     for (int n = 1; n <= 2; n++) {
         snprintf(path, sizeof path, "%s", scratch(n == 1 ? "one.html" : "two.html"));
-        make_page(path, store, n);
+        make_page(path, store, n, n);
         snprintf(n == 1 ? one : two, sizeof one, "file://%s", path);
     }
+    make_page(scratch("suite.html"), suite_stores, sizeof suite_stores / sizeof *suite_stores, 2);
+    snprintf(suite, sizeof suite, "file://%s", scratch("suite.html"));
     mba_trainings r;
     make_run(scratch("first"), 2.5, 0);
     make_run(scratch("second"), 2.25, 90);
@@ -409,6 +460,8 @@ int main(void)
     const char *const       names[] = { own && *own ? own : "chromium", "chromium-browser", NULL };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
+        cmocka_unit_test(the_page_of_a_suite_works),
+        cmocka_unit_test(the_questions_are_answered_on_the_first_screen),
         cmocka_unit_test(the_page_of_training_runs_works),
         cmocka_unit_test(light_dark_and_print_look_different),
         cmocka_unit_test(five_answers_stand_on_the_first_screen),

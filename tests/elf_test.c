@@ -201,6 +201,7 @@ static void the_build_is_hardened(void **state)
     (void)state;
     check_file(getenv("MBA_PROGRAM"));
     check_file(beside("libmambascope_kernels.so"));
+    if (!access(beside("libmambascope_mpi.so"), F_OK)) check_file(beside("libmambascope_mpi.so"));
     if (!access(beside("libmambascope_inject.so"), F_OK)) check_file(beside("libmambascope_inject.so"));
 }
 
@@ -330,6 +331,10 @@ static void promised_layout(void)
     FIELD(pointers, work);
 #undef STRUCT
 #undef FIELD
+}
+
+static void promised_values(void)
+{
 #define VALUE(v) promised("value MBA_KERNELS_%s %d\n", #v, MBA_KERNELS_##v)
     VALUE(SSD);
     VALUE(SCAN);
@@ -350,6 +355,12 @@ static void promised_layout(void)
     VALUE(Y);
     VALUE(FINAL);
     VALUE(RESULTS);
+    VALUE(CONV1D);
+    VALUE(GATED_NORM);
+    VALUE(WEIGHT);
+    VALUE(BIAS);
+    VALUE(GRADS_DENSE);
+    VALUE(GRADS_STRIDED);
 #undef VALUE
 }
 
@@ -385,6 +396,7 @@ static void the_kernels_keep_their_promise(void **state)
     promise[0] = 0;
     promised_functions(&e);
     promised_layout();
+    promised_values();
     elf_close(&e);
     assert_ok(mba_file_read(&text, &bytes, path, 1 << 16));
     char *made = strtok_r(promise, "\n", &left_made);

@@ -63,9 +63,17 @@ static inline void put_counters(mba_store *s, int64_t kernel, double tensor)
                                                          .launches = 1 }));
 }
 
-static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops)
+/* The variant that a kernel of SSD belongs to. */
+static inline const char *variant_of(const char *kernel)
+{
+    return strstr(kernel, "persistent") ? "persistent" : strstr(kernel, "chunk") ? "chunked" : "fused";
+}
+
+static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops,
+                            const char *variant)
 {
     mba_row_node n = mba_no_node;
+    n.variant = variant;
     n.id = id, n.op = op, n.kind = kind, n.phase = id ? "backward" : "forward", n.scope = "layers.0.mixer";
     n.tensor_flops = tensor_flops, n.vector_flops = 1e8, n.special_ops = 1e6, n.read_bytes = 2e7, n.write_bytes = 1e7;
     assert_ok(mba_put_node(s, &n));
@@ -121,8 +129,8 @@ static inline const char *store_of(const char *file, const char *workload, const
     mba_store *s;
     assert_ok(mba_store_create(&s, scratch(file)));
     put_machine(s, workload, units);
-    if (graph) put_node(s, 0, "matmul", "gemm", 4e9);
-    if (graph) put_node(s, 1, ssm_op, "ssm", 2e9);
+    if (graph) put_node(s, 0, "matmul", "gemm", 4e9, NULL);
+    if (graph) put_node(s, 1, ssm_op, "ssm", 2e9, variant_of(ssm_kernel));
     put_kernel(s, 0, "nvjet", "matmul", "gemm");
     put_kernel(s, 1, ssm_kernel, ssm_op, "ssm");
     for (int64_t step = 0; step < 3; step++) {
@@ -137,6 +145,12 @@ static inline const char *store_of(const char *file, const char *workload, const
     }
     put_counters(s, 0, 4e9);
     put_counters(s, 1, 2e9);
+    assert_ok(mba_put_energy(s, &(mba_row_energy){ .mode = "plain",
+                                                   .steps = 100,
+                                                   .units = 100 * units,
+                                                   .seconds = 6,
+                                                   .joules = 600,
+                                                   .source = "nvmlDeviceGetTotalEnergyConsumption" }));
     for (int64_t b = 0; b < 20; b++)
         assert_ok(mba_put_block(s, &(mba_row_block){ .kernel = 1,
                                                      .event = MBA_ABSENT,
@@ -170,7 +184,12 @@ static inline const mba_whatif *made_up_whatif(void)
                             .nmachines = 2,
                             .nmodels = 2,
                             .score = { { "held out", 126, 25.8, 60, 249, 0.98, 71 },
-                                       { "fitted", 60, 12, 28, 53, 0.99, 44 } },
+                                       { "fitted", 60, 12, 28, 53, 0.99, 44 },
+                                       { "what-ifs", 20, 3.5, 8, 9.8, NAN, NAN } },
+                            .changes = 20,
+                            .changes_within = 19,
+                            .changes_opposite = 1,
+                            .ratio = { .machine = "h200", .tensor = 16, .vector = 16, .n = 3 },
                             .step = { { "mamba2", 38, 36 }, { "mamba1", 47, 46 } },
                             .nsteps = 2 };
     static const int  values[MBA_WI_SLIDERS] = { 6, 4, 3 };
@@ -189,12 +208,25 @@ static inline const mba_whatif *made_up_whatif(void)
         snprintf(x->op[0].name, sizeof x->op[0].name, "ssd");
         for (int i = 0; i < MBA_WI_GRID; i++)
             x->grid[i] = (mba_wi_step){ { { 1000 * m + i + 1, { 0.5, 0, 0.5 } }, { 100 * m + i + 0.5, { 1 } } } };
-        for (int i = 0; i < MBA_WI_MACHINES; i++) x->machine_ms[i] = 36 + 4 * i, x->op[0].ms[i] = 6 + i;
+        for (int i = 0; i < MBA_WI_MACHINES; i++) {
+            x->machine[MBA_WI_AS_IT_IS][i] = (mba_wi_on){ 36 + 4 * i, 30 + 4 * i, 44 + 4 * i };
+            x->machine[MBA_WI_EQUAL][i] = (mba_wi_on){ 46 + 8 * i, 40 + 8 * i, 60 + 8 * i };
+            x->op[0].ms[i] = 6 + i;
+        }
+        if (m) snprintf(x->equal, sizeof x->equal, "ssd=chunked");
         for (int k = 0; k < MBA_WI_CURVES; k++)
             for (int i = 0; i < 6; i++)
                 x->curve_ms[MBA_WI_STEP][k][i] = 40 - 2 * i, x->curve_ms[MBA_WI_SSM][k][i] = 10 - i;
         for (int k = 0; k < MBA_WI_SIZES; k++)
             for (int i = 0; i < 6; i++) x->size_us[k][i] = i == 5 ? NAN : 100 + i;
+    }
+    for (int i = 0; i < w.ratio.n; i++) {
+        mba_ratio_row *row = &w.ratio.row[i];
+        *row = (mba_ratio_row){ .model = "mamba2", .kernels = "ours", .base_ms = 10 };
+        snprintf(row->op, sizeof row->op, "%s", (const char *const[]){ "ssd", "ssd_bwd", "" }[i]);
+        for (int e = 0; e < MBA_EQUALS; e++)
+            for (int t = 0; t < MBA_RATIO_TENSOR; t++)
+                for (int s = 0; s < MBA_RATIO_SPECIAL; s++) row->ms[e][t][s] = 10 + abs(t - i - e) + 0.1 * s;
     }
     return &w;
 }

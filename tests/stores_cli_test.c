@@ -79,6 +79,30 @@ static void energy_of_short_windows_is_not_told(void **state)
     assert_null(strstr(output, "mean power"));
 }
 
+/* A window that counts: the step by the meter, then classes and gaps, which add up to it; and its figures on a page. */
+static void energy_is_divided_by_time(void **state)
+{
+    (void)state;
+    changed("energy.db", "UPDATE energy SET seconds = 2, joules = 1380, steps = 20, units = 327680, source = "
+                         "'nvmlDeviceGetTotalEnergyConsumption, between its changes'");
+    says(run("show '%s' steps", scratch("energy.db")), 0, "mean power");
+    assert_non_null(strstr(output, "690  W"));
+    says(run("show '%s' energy --csv", scratch("energy.db")), 0, "\"step, by the meter\",100,69,100,");
+    double sum = 0;
+    for (const char *at = strstr(output, "step, by the meter"); (at = strchr(at, '\n')) && at[1];) {
+        double ms, joules;
+        at++;
+        assert_int_equal(sscanf(at + strcspn(at, ","), ",%lf,%lf", &ms, &joules), 2);
+        sum += joules;
+    }
+    print_message("classes and gaps: %.6f J\n", sum);
+    assert_true(fabs(sum - 69) < 1e-3);
+    changed("hot.db", "UPDATE energy SET seconds = 6, joules = 4206");
+    says(run("show '%s' steps", scratch("hot.db")), 0,
+         "energy: not reported, the meter shows more than the card's limit");
+    assert_null(strstr(output, "mean power"));
+}
+
 static void what_is_above_its_floor_is_explained(void **state)
 {
     (void)state;
@@ -170,6 +194,8 @@ static void words_of_the_suite_can_be_typed(void **state)
             blocks |= strstr(words, "--blocks 512") != NULL;
             char *training = strstr(words, " ; ");
             if (training) *training = 0;
+            char *program = strstr(words, " -- "); // what follows is for another program
+            if (program) *program = 0;
             says(run("%s --dance", words), 2, "no option --dance");
         }
     }
@@ -283,6 +309,7 @@ int main(void)
                                         cmocka_unit_test(a_gate_says_what_it_did_not_see),
                                         cmocka_unit_test(numbers_come_with_their_doubts),
                                         cmocka_unit_test(energy_of_short_windows_is_not_told),
+                                        cmocka_unit_test(energy_is_divided_by_time),
                                         cmocka_unit_test(what_is_above_its_floor_is_explained),
                                         cmocka_unit_test(long_tables_say_where_they_end),
                                         cmocka_unit_test(short_lives_are_judged_by_a_persistent_variant),

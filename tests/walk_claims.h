@@ -175,6 +175,28 @@ static const claim claims[] = {
     { "fig12", "run", NULL, "ssm_mb", "select sum(n * dram) / 1e6 from k where kind = 'ssm'" },
     { "fig12", "run", NULL, "ssm_l2_mb", "select sum(n * l2) / 1e6 from k where kind = 'ssm'" },
     { "fig12", "run", NULL, "ssm_block_us", "select 1e6 * sum(ns * block_s) / sum(ns) from k where kind = 'ssm'" },
+    { "persistent", "run", NULL, "forward_ms",
+      "select sum(e.duration_ns) / 1e6 / (select n from steps) from e join k on e.kernel = k.id where k.kind = 'ssm' "
+      "and e.phase = 'forward'" },
+    { "persistent", "run", NULL, "backward_ms",
+      "select sum(e.duration_ns) / 1e6 / (select n from steps) from e join k on e.kernel = k.id where k.kind = 'ssm' "
+      "and e.phase = 'backward'" },
+    { "persistent", "run", NULL, "dram_gb", "select sum(n * dram) / 1e9 from k where kind = 'ssm'" },
+    { "persistent", "run", NULL, "step_ms", "select 1e3 * " PLAIN },
+    { "persistent", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
+    { "persistent", "run", NULL, "block_us", "select 1e6 * sum(ns * block_s) / sum(ns) from k where kind = 'ssm'" },
+    { "persistent", "run", NULL, "dram_gb_s", "select sum(n * dram) / sum(n * c_ns) from k where kind = 'ssm'" },
+    { "fusion", "run", NULL, "forward_ms",
+      "select sum(e.duration_ns) / 1e6 / (select n from steps) from e join k on e.kernel = k.id where k.kind = 'ssm' "
+      "and e.phase = 'forward'" },
+    { "fusion", "run", NULL, "backward_ms",
+      "select sum(e.duration_ns) / 1e6 / (select n from steps) from e join k on e.kernel = k.id where k.kind = 'ssm' "
+      "and e.phase = 'backward'" },
+    { "fusion", "run", NULL, "dram_gb", "select sum(n * dram) / 1e9 from k where kind = 'ssm'" },
+    { "fusion", "run", NULL, "step_ms", "select 1e3 * " PLAIN },
+    { "fusion", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
+    { "fusion", "run", NULL, "launches", "select sum(n) from k where kind = 'ssm'" },
+    { "fusion", "run", NULL, "l2_gb", "select sum(n * l2) / 1e9 from k where kind = 'ssm'" },
     { "table1", "run", NULL, "parameters_m", "select (" PARAMETER("parameters") ") / 1e6" },
     { "table1", "run", NULL, "units", SHEET("run.units") },
     { "table1", "run", NULL, "plan_gb", "select (" PARAMETER("plan_bytes") ") / 1e9" },

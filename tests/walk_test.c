@@ -13,8 +13,9 @@
 #include "tests/walk_claims.h"
 #include "tests/walk_rows.h"
 
-static const char *const stores[] = { "h200_mamba2.db",     "h200_mamba1.db",  "h200_hybrid.db", "h200_vision.db",
-                                      "h200_graphmamba.db", "h200_chunked.db", "h200_peer.db",   NULL };
+static const char *const stores[] = { "h200_mamba2.db", "h200_mamba1.db",     "h200_hybrid.db",
+                                      "h200_vision.db", "h200_graphmamba.db", "h200_chunked.db",
+                                      "h200_peer.db",   "h200_persistent.db", NULL };
 enum { STORES = sizeof stores / sizeof *stores - 1 };
 
 /* ---- the page ---- */
@@ -140,7 +141,10 @@ static void every_table_of_every_figure_is_the_database(void **state)
     for (int i = 0; i < STORES; i++)
         for (int c = 0; c < CLAIMS; c++) asked[c] += check_claim(rows_of[i], stores[i], pages[i], &claims[c]);
     for (int c = 0; c < CLAIMS; c++) {
-        const bool compares = !strcmp(claims[c].figure, "stores") || !strcmp(claims[c].figure, "fig12");
+        bool compares = false;
+        for (const char *const *name = (const char *const[]){ "stores", "fig12", "persistent", "fusion", NULL }; *name;
+             name++)
+            compares |= !strcmp(claims[c].figure, *name);
         if (!asked[c] && !compares) fail_msg("no page has a number of %s, %s", claims[c].figure, claims[c].column);
         all += asked[c];
     }
@@ -240,6 +244,28 @@ static int check_pair(const char *page, sqlite3 *scan, sqlite3 *matrix)
     return n;
 }
 
+/* The questions that stores answer: the sentence of the page has the ratios of what the two databases have. */
+static void check_answers(const char *page, sqlite3 *chunked, sqlite3 *persistent, sqlite3 *fused)
+{
+    static const char life[] = "select sum(ns * block_s) / sum(ns) from k where kind = 'ssm'",
+                      rate[] = "select sum(n * dram) / sum(n * c_ns) from k where kind = 'ssm'",
+                      time[] = "select sum(ns) from k where kind = 'ssm'", step[] = "select " PLAIN,
+                      phase[] = "select sum(e.duration_ns) / 1.0 / (select n from steps) from e join k on e.kernel ="
+                                " k.id where k.kind = 'ssm' and e.phase = :a";
+    const subject any = { 0 }, forward = { .a = "forward" }, backward = { .a = "backward" };
+    char          want[256];
+    snprintf(want, sizeof want, "live %s × as long, at %s × the bandwidth and %s × the time of SSM",
+             mba_two_digits(ask(persistent, life, any) / ask(chunked, life, any)).s,
+             mba_two_digits(ask(persistent, rate, any) / ask(chunked, rate, any)).s,
+             mba_two_digits(ask(persistent, time, any) / ask(chunked, time, any)).s);
+    if (!strstr(page, want)) fail_msg("the page does not say: %s", want);
+    snprintf(want, sizeof want, "fused: %s × as fast forward, %s × backward, the step %s ×",
+             mba_two_digits(ask(chunked, phase, forward) / ask(fused, phase, forward)).s,
+             mba_two_digits(ask(chunked, phase, backward) / ask(fused, phase, backward)).s,
+             mba_two_digits(ask(chunked, step, any) / ask(fused, step, any)).s);
+    if (!strstr(page, want)) fail_msg("the page does not say: %s", want);
+}
+
 /* Peers: the classes of our Mamba-2 beside those of the program that is not ours. */
 static int check_peers(const char *page, sqlite3 *ours, sqlite3 *theirs)
 {
@@ -289,6 +315,7 @@ static void figures_that_compare_stores_are_the_databases(void **state)
     assert_true(rows > 100);
     assert_int_equal(check_pair(page, rows_of[1], rows_of[0]), 6);
     assert_true(check_peers(page, rows_of[0], rows_of[6]) >= 7);
+    check_answers(page, rows_of[5], rows_of[7], rows_of[0]);
     free(page);
 }
 

@@ -6,7 +6,7 @@ from tables import Bad, newest, rows_of
 
 CLAIMS, LADDER = "h200/claims.csv", "h200/ssd_ladder.csv"
 EXPERIMENTS, VALIDATION = "simulated/experiments.csv", "simulated/validation.csv"
-SSD, SCAN = "h200/ssd.csv", "h200/selective_scan.csv"
+SSD, SCAN, SUITE = "h200/ssd.csv", "h200/selective_scan.csv", "h200/suite.csv"
 
 
 def value(file, **fields):
@@ -38,9 +38,9 @@ def what_takes_the_time():
     columns = [v for c, v in largest.items() if c != "suite"]
     require(float(ssm["mamba_ssm"]) > float(gemm["mamba_ssm"]) and float(ssm["fused"]) < float(gemm["fused"]),
             "kernels decide whether SSM or GEMM takes more time")
-    return (f"It depends on the kernels: SSM {ssm['mamba_ssm']} % and GEMM {gemm['mamba_ssm']} % of a Mamba-2 step "
-            f"with mamba_ssm, {ssm['fused']} % and {gemm['fused']} % with our fused kernels. GEMM is the largest class "
-            f"in {columns.count('reproduced')} of {len(columns)} runs.")
+    return (f"Kernels decide: SSM {ssm['mamba_ssm']} %, GEMM {gemm['mamba_ssm']} % of a Mamba-2 step with mamba_ssm; "
+            f"{ssm['fused']} %, {gemm['fused']} % with our fused kernels. GEMM leads in "
+            f"{columns.count('reproduced')} of {len(columns)} runs.")
 
 
 def ladder(metric, unit=None):
@@ -60,7 +60,7 @@ def short_lived_blocks():
     rates = quotients(ladder("DRAM", "GB/s"), "persistent")
     require(min(lives) > 1.5 and max(rates) < 1.1, "blocks that live longer do not move more bytes per second")
     return (f"No. Persistent blocks live {extent(lives, '{:.1f}')} times as long, at {extent(rates, '{:.2f}')} times "
-            "the bandwidth. Only static tiles were tried.")
+            "the bandwidth (static tiles).")
 
 
 def fusion():
@@ -83,21 +83,28 @@ def best_ratio():
             speed.setdefault(r["shape"], {})[r["metric"]] = float(r["value"])
     gain = lambda low, high: [100 * (s[high] / s[low] - 1) for s in speed.values()]
     require(max(gain("24", "64")) < 5, "beyond 24:1 a step gains little")
-    return (f"Open. Steps gain {extent(gain('16', '24'), '{:.0f}')} % from 16:1 to 24:1 and at most "
-            f"{max(gain('24', '64')):.0f} % beyond, but the sweep charges neither area nor power.")
+    return (f"Open. Steps gain {extent(gain('16', '24'), '{:.0f}')} % from 16:1 to 24:1, at most "
+            f"{max(gain('24', '64')):.0f} % beyond; the sweep charges neither area nor power.")
 
 
 def other_sizes():
-    rates = {}
-    for r in rows_of(EXPERIMENTS):
-        if r["what"] == "n1":
-            rates.setdefault(int(r["shape"]) * int(r["metric"].removeprefix("batch ")), []).append(float(r["value"]))
-    few, many = rates[2048], rates[16384]
-    require(max(few) < 1.1 * min(few) and max(many) < 1.1 * min(many), "tokens in flight decide, not their length")
+    """Rates of one sequence of 131,072 tokens over those of 16,384, by what mixes the tokens."""
+    rate = lambda model, length: value(SUITE, what="sizes", shape=f"{model}-130m", variant=f"batch 1 x length {length}",
+                                       metric="thousand tokens/s")
+    longer = {model: rate(model, 131072) / rate(model, 16384) for model in ("mamba", "mamba2", "hybrid")}
+    require(min(longer["mamba"], longer["mamba2"]) > 1 > 0.6 > longer["hybrid"], "long sequences cost attention only")
     error = lambda mode: value(VALIDATION, what="errors of kernels", shape="SSM, held out", metric=mode)
-    return (f"Tokens in flight decide, not length: {extent(few, '{:.0f}')} thousand tokens/s with 2,048, "
-            f"{extent(many, '{:.0f}')} with 16,384. Only the H200 is validated: SSM kernels are "
+    same = extent([longer["mamba"], longer["mamba2"]], "{:.2f}")
+    return (f"131,072 tokens in a sequence run at {same} times the rate of 16,384, with attention at "
+            f"{longer['hybrid']:.2f}. Other GPUs, simulated: SSM kernels "
             f"{error('profile-driven with SASS'):.0f} % off by counters, {error('plan-driven'):.0f} % by launch plans.")
+
+
+def energy():
+    joules = lambda part: value(SUITE, what="energy", variant=part, metric="mJ a unit")
+    ours, baseline, peer = (joules(p) for p in ("mamba2", "mamba2-chunked", "mamba_ssm-mamba2"))
+    require(ours < baseline < peer, "fused kernels need the least energy per token")
+    return f"Mamba-2: {ours:.1f} mJ a token; our baseline {baseline:.1f}, mamba_ssm {peer:.1f}."
 
 
 def study():
@@ -105,7 +112,8 @@ def study():
             ("Q1: do short-lived blocks cause low bandwidth?", short_lived_blocks(), "measured"),
             ("Q2: which tensor:vector ratio is best?", best_ratio(), "simulated"),
             ("Q3: what does fusion give?", fusion(), "measured"),
-            ("N1, N2: other sizes, other GPUs?", other_sizes(), "simulated")]
+            ("N1, N2: other sizes, other GPUs?", other_sizes(), "both"),
+            ("What energy?", energy(), "measured")]
     return ["| question | answer | basis |", "|---|---|---|", *("| " + " | ".join(row) + " |" for row in rows)]
 
 

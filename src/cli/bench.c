@@ -288,11 +288,12 @@ static void print_breakdown(mba_table *t, const mba_session *s, const mba_step_t
 // clang-format off
 #define STEP_COLUMNS(a, b, unit) \
     { { "model", "model", NULL }, { a, a, "%.0f" }, { b, b, "%.0f" }, { "step_ms", "step, ms", "%.1f" }, \
-      { "host_ms", "host, ms", "%.3f" }, { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
+      { "median_ms", "median, ms", "%.1f" }, { "host_ms", "host, ms", "%.3f" }, \
+      { "gemm_ms", "GEMMs alone, ms", "%.1f" }, \
       { "ratio", "step / GEMMs", "%.3f" }, { unit "_per_s", unit "/s", "%.1f" }, \
       { "percent_of_floor", "% of floor", "%.1f" }, { 0 } }
 // clang-format on
-static const mba_column step_columns[MBA_TASKS][10] = {
+static const mba_column step_columns[MBA_TASKS][11] = {
     STEP_COLUMNS("batch", "length", "tokens"),
     STEP_COLUMNS("batch", "image", "images"),
     STEP_COLUMNS("graphs", "nodes", "graphs"),
@@ -308,6 +309,7 @@ static void step_row(mba_table *t, const mba_session *s, const mba_step_times *r
     mba_table_number(t, (double)size[m->task][0]);
     mba_table_number(t, (double)size[m->task][1]);
     mba_table_number(t, 1e3 * r->step_s);
+    mba_table_number(t, 1e3 * r->median_s);
     mba_table_number(t, 1e3 * r->host_s);
     mba_table_number(t, 1e3 * r->gemm_s);
     mba_table_number(t, r->step_s / r->gemm_s);

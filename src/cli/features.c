@@ -16,6 +16,7 @@
 #include <zlib.h>
 #endif
 
+#include "cluster/join.h"
 #include "core/sources.h"
 #include "core/version.h"
 
@@ -37,11 +38,16 @@ const mba_feature *mba_features_libraries(void)
         { "libpng", NULL, "" },
         { "zlib", "not in this build", "needed to read gzip-compressed data: install zlib1g-dev, then build again" },
         { "zstd", "not in this build", "needed to read zstd-compressed text: install libzstd-dev, then build again" },
+        { "MPI", NULL, "" },
         { 0 },
     };
     all[0].found = openblas_get_config();
     all[2].found = sqlite3_libversion();
     all[4].found = png_get_libpng_ver(NULL);
+    all[7] = mba_cluster_has_mpi()
+                 ? (mba_feature){ "MPI", "plug-in, opened for several ranks", "" }
+                 : (mba_feature){ "MPI", "not in this build",
+                                  "needed for several ranks: install libopenmpi-dev, then build again" };
 #ifdef MBA_ZLIB
     all[5] = (mba_feature){ "zlib", zlibVersion(), "" };
 #endif

@@ -43,7 +43,7 @@ static void print_usage(FILE *f)
 }
 
 /* Prints "what\nwhy: ..\nfix: .." as an indented block, with colours on a terminal only. */
-static void print_story(const char *story)
+void mba_print_error(const char *story)
 {
     const bool  colour = mba_colours_on(STDERR_FILENO);
     const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
@@ -94,7 +94,7 @@ static int finish(mba_status st)
     if (st == MBA_OK && mba_say_lost())
         st = mba_fail(MBA_E_NOMEM, "no memory for the output\nwhy: a line is missing from it");
     if (st == MBA_OK) return mba_exit_code;
-    print_story(mba_message());
+    mba_print_error(mba_message());
     return mba_exit_code ? mba_exit_code : st == MBA_E_ARG ? 2 : 1;
 }
 

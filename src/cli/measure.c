@@ -19,16 +19,31 @@ static void keep_best(double *best, double s)
 
 static mba_status wait_for(const mba_program *p) { return p->device->wait ? p->device->wait() : MBA_OK; }
 
-mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats)
+static int ascending(const void *a, const void *b)
 {
-    *best_s = 0;
-    for (int r = 0; r < repeats; r++) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+mba_status mba_measure_run(double *best_s, double *median_s, mba_program *p, unsigned passes, const mba_step *step,
+                           int repeats)
+{
+    mba_assert(repeats > 0);
+    double    *took = malloc((size_t)repeats * sizeof *took);
+    mba_status st = took ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d times", repeats);
+    for (int r = 0; r < repeats && st == MBA_OK; r++) {
         const double began = mba_clock_s();
-        MBA_TRY(mba_program_repeat(p, passes, step));
-        MBA_TRY(wait_for(p));
-        keep_best(best_s, mba_clock_s() - began);
+        st = mba_program_repeat(p, passes, step);
+        if (st == MBA_OK) st = wait_for(p);
+        took[r] = mba_clock_s() - began;
     }
-    return MBA_OK;
+    if (st == MBA_OK) {
+        qsort(took, (size_t)repeats, sizeof *took, ascending);
+        *best_s = took[0];
+        *median_s = took[repeats / 2];
+    }
+    free(took);
+    return st;
 }
 
 /* Times how long a step occupies the host: on a GPU only until it is launched. */
@@ -222,8 +237,8 @@ mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceili
     MBA_TRY(mba_feed_example(s, &step));
     out->units = (double)(s->model.task == MBA_TASK_GRAPHS ? step.count[MBA_GRAPHS] : mba_model_units(&s->model));
     // warm-up: pages, caches, threads, capture
-    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, 3));
-    MBA_TRY(mba_measure_run(&out->step_s, s->program, MBA_STEP, &step, repeats));
+    MBA_TRY(mba_measure_run(&out->step_s, &out->median_s, s->program, MBA_STEP, &step, 3));
+    MBA_TRY(mba_measure_run(&out->step_s, &out->median_s, s->program, MBA_STEP, &step, repeats));
     MBA_TRY(measure_host(&out->host_s, s->program, &step, repeats));
     if (!s->program->device->wait) out->host_s = out->step_s;
     MBA_TRY(mba_measure_gemms(&out->gemm_s, s, &step, repeats));

@@ -12,8 +12,9 @@
 #include "device/cpu/ceilings.h"
 #include "train/session.h"
 
-/* One run of the passes, in seconds: best of `repeats`. */
-MBA_MUST mba_status mba_measure_run(double *best_s, mba_program *p, unsigned passes, const mba_step *step, int repeats);
+/* One run of the passes, in seconds: the best and the median of `repeats` runs. */
+MBA_MUST mba_status mba_measure_run(double *best_s, double *median_s, mba_program *p, unsigned passes,
+                                    const mba_step *step, int repeats);
 
 /* The same with only the nodes that are matrix products, GEMMs and convolutions of images: what a step made of them
  * alone would take, in the same process, with the same tiles and operands. Convolutions count in the form that is a
@@ -30,11 +31,12 @@ MBA_MUST mba_status mba_measure_nodes(double *best_s, mba_program *p, unsigned p
  * less work, so this is the copy rate that launch, ramp and tail leave at this size. */
 MBA_MUST mba_status mba_measure_copy(double *best_s, const mba_device *d, double bytes, int repeats);
 
-/* Times a whole training step of a bound session: the best times of the step, of the host (a GPU continues by itself),
- * of its matrix products only and of every node; the floors of all nodes and of each (of the valid part of a padded
- * batch); and the units of the step. The caller frees node_s and node_floor_s. */
+/* Times a whole training step of a bound session: the median time of the step (peers' times are medians) and its
+ * best, the best times of the host (a GPU continues by itself), of its matrix products only and of every node; the
+ * floors of all nodes and of each (of the valid part of a padded batch); and the units of the step. The caller frees
+ * node_s and node_floor_s. */
 typedef struct mba_step_times {
-    double step_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s, *node_floor_s;
+    double step_s, median_s, host_s, gemm_s, floor_s, nodes_s, units, *node_s, *node_floor_s;
 } mba_step_times;
 MBA_MUST mba_status mba_measure_step(mba_step_times *out, mba_session *s, const mba_ceilings *c, int repeats);
 

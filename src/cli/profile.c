@@ -99,6 +99,7 @@ static mba_status check_foreign(const profile_options *o)
     const mba_collect_options *c = &o->collect;
     const char                *with = c->steps                                ? "--steps"
                                       : c->warmup                             ? "--warmup"
+                                      : c->steps_only                         ? "--steps-only"
                                       : c->blocks                             ? "--blocks"
                                       : c->deep                               ? "--source"
                                       : m->name                               ? "--model"
@@ -135,14 +136,16 @@ static void on_signal(int number)
 
 /* A program that could not be profiled leaves no store: it would hold nothing but the environment. The exit code of the
  * program is ours, even if it ended before anything was recorded. */
-static mba_status profile_foreign(const profile_options *o)
+mba_status mba_profile_program(const mba_foreign_options *o, const char *out, mba_profile_more_fn *more, void *ctx)
 {
     target              to = { 0 };
     mba_foreign_end     end;
-    mba_foreign_options f = o->foreign;
+    mba_foreign_options f = *o;
     f.told = on_signal;
-    MBA_TRY(begin(&to, o->out));
-    const mba_status st = finish(&to, mba_collect_foreign(to.store, &f, &end));
+    MBA_TRY(begin(&to, out));
+    mba_status st = mba_collect_foreign(to.store, &f, &end);
+    if (st == MBA_OK && more) st = more(ctx, to.store);
+    st = finish(&to, st);
     mba_exit_code = end.code;
     mba_say(stderr, "%s", end.story);
     return st;
@@ -170,7 +173,8 @@ static mba_status profile(const profile_options *o, bool foreign)
     mba_lock *lock = NULL;
     MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe cannot have a lock file
     MBA_TRY(mba_lock_beside(&lock, o->out));
-    mba_status st = foreign ? profile_foreign(o) : mba_profile_model(&o->model, &o->collect, o->out, NULL, NULL);
+    mba_status st = foreign ? mba_profile_program(&o->foreign, o->out, NULL, NULL)
+                            : mba_profile_model(&o->model, &o->collect, o->out, NULL, NULL);
     mba_lock_release(lock);
     return st == MBA_OK ? tell(o->out) : st;
 }
@@ -199,6 +203,8 @@ mba_status mba_command_profile(int argc, char **argv)
           "[all]",
           0, 0 },
         MBA_OPTION_ALIAS("--sets", "--metric-sets"),
+        { "--steps-only", MBA_OPT_FLAG, &o.collect.steps_only, NULL,
+          "GPU: measure step times without ceilings, energy, timeline and counters", 0, 0 },
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
           "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
         { "--source", MBA_OPT_TEXT, &o.collect.deep, "KERNEL",

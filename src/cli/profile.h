@@ -13,4 +13,9 @@ typedef mba_status mba_profile_more_fn(void *ctx, mba_store *s);
 MBA_MUST mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
                                       mba_profile_more_fn *more, void *ctx);
 
+/* Profiles an external program and writes the store `out`; the exit code of the program becomes ours. A program that
+ * recorded nothing leaves no store. */
+MBA_MUST mba_status mba_profile_program(const mba_foreign_options *o, const char *out, mba_profile_more_fn *more,
+                                        void *ctx);
+
 #endif

@@ -32,7 +32,7 @@ static mba_status print_figure(const mba_stores *r, const wanted *w)
 /* Whether only the simulator has numbers for the figure. */
 static bool is_simulated(const char *figure)
 {
-    static const char *const names[] = { "fig13", "sensitivity", "machines", "sizes", "validation" };
+    static const char *const names[] = { "fig13", "sensitivity", "machines", "sizes", "validation", "ratio" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(mba_report_figure_now(figure), names[i])) return true;
     return false;

@@ -263,9 +263,10 @@ mba_status mba_command_show(int argc, char **argv)
     const mba_usage usage = {
         "show", "FILE.db [TABLE..] [options]",
         "Prints the tables of a store by `mambascope profile`. Without table names it prints\n"
-        "every table that has rows: environment parameters ceilings steps collection\n"
-        "breakdown operators unmatched kernels counters roofline intensity classes caches\n"
-        "reuse bandwidth blocks ratio bounds occupancy source claims matrix notes.",
+        "every table that has rows: environment parameters ceilings steps energy\n"
+        "collection breakdown operators unmatched kernels counters roofline intensity\n"
+        "classes caches reuse bandwidth blocks ratio bounds occupancy source advice claims\n"
+        "matrix notes.",
         options,
         "mambascope show run.db\nmambascope show run.db breakdown roofline claims\nmambascope show run.db kernels "
         "--csv > kernels.csv\n"

@@ -7,6 +7,7 @@
 
 #include "scope/blocks.h"
 #include "scope/doubts.h"
+#include "scope/energy.h"
 #include "study/verdict_matrix.h"
 
 enum { ROWS_OF_TEXT = 24 };
@@ -90,20 +91,19 @@ static void fact(mba_table *t, const char *what, double value, const char *unit)
 
 static mba_status energy_facts(mba_table *t, const mba_analysis *a)
 {
-    mba_row_energy *e;
-    int64_t         n;
-    MBA_TRY(mba_load_energy(a->store, &e, &n));
-    for (int64_t i = 0; i < n; i++) {
-        char why[80];
-        if (mba_energy_counts(&e[i])) {
-            fact(t, "energy per step", e[i].joules / (double)e[i].steps, "J");
-            fact(t, "energy per unit", 1e3 * e[i].joules / e[i].units, "mJ");
-            fact(t, "mean power", e[i].joules / e[i].seconds, "W");
-            continue;
-        }
-        snprintf(why, sizeof why, "energy: not reported, the meter needs %g s but ran for", MBA_ENERGY_S_MIN);
-        fact(t, why, e[i].seconds, "s");
+    mba_energy e;
+    char       why[200];
+    MBA_TRY(mba_energy_of(&e, a));
+    if (!e.mode) return MBA_OK;
+    if (isnan(e.step_j)) {
+        snprintf(why, sizeof why, "energy: %s; window", e.why);
+        fact(t, why, e.window_s, "s");
+        return MBA_OK;
     }
+    fact(t, "energy per step", e.step_j, "J");
+    fact(t, "energy per unit", 1e3 * e.unit_j, "mJ");
+    fact(t, "mean power", e.watts, "W");
+    fact(t, "work per energy", e.units_per_j, "units/J");
     return MBA_OK;
 }
 
@@ -141,6 +141,45 @@ static mba_status steps(mba_table *t, const mba_analysis *a, bool full)
     fact(t, *a->unit ? a->unit : "units", a->units, "per step");
     fact(t, "rate", a->units / a->plain_s, rate);
     return energy_facts(t, a);
+}
+
+/* ---- energy ---- */
+
+static const mba_column energy_columns[] = { { "what", "of a step", NULL },
+                                             { "ms", "ms", "%.3f" },
+                                             { "joules", "J", "%.4g" },
+                                             { "percent", "%", "%.1f" },
+                                             { "mj_unit", "mJ/unit", "%.4g" },
+                                             { "watts", "W", "%.0f" },
+                                             { "units_per_j", "units/J", "%.4g" },
+                                             { 0 } };
+
+static void energy_row(mba_table *t, const mba_analysis *a, const mba_energy *e, const char *what, double s,
+                       double joules, double watts)
+{
+    words(t, what);
+    mba_table_number(t, 1e3 * s);
+    mba_table_number(t, joules);
+    mba_table_number(t, 100 * joules / e->step_j);
+    mba_table_number(t, 1e3 * joules / a->units);
+    mba_table_number(t, watts);
+    mba_table_number(t, watts > 0 ? e->units_per_j : NAN);
+}
+
+/* The step as the meter saw it, then its classes and gaps by their time. */
+static mba_status energy(mba_table *t, const mba_analysis *a, bool full)
+{
+    mba_energy e;
+    (void)full;
+    MBA_TRY(mba_energy_of(&e, a));
+    if (isnan(e.step_j)) return MBA_OK;
+    energy_row(t, a, &e, "step, by the meter", e.step_j / e.watts, e.step_j, e.watts);
+    for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
+        if (mba_kind_s(a, k) > 0)
+            energy_row(t, a, &e, mba_breakdown_kind_name(k), mba_kind_s(a, k), mba_energy_kind_j(&e, a, k), NAN);
+    if (mba_energy_gaps_j(&e, a) > 0)
+        energy_row(t, a, &e, "gaps between kernels", a->idle_s, mba_energy_gaps_j(&e, a), NAN);
+    return MBA_OK;
 }
 
 static const mba_column collection_columns[] = { { "mode", "mode", NULL },
@@ -502,6 +541,9 @@ const mba_show_table mba_show_tables[] = {
     { "parameters", "Table I: the workload", "", parameter_columns, parameters },
     { "ceilings", "Ceilings", "floors use measured ceilings, else those of the data sheet", ceiling_columns, ceilings },
     { "steps", "Steps", "medians, without warm-up", step_columns, steps },
+    { "energy", "Energy",
+      "of the step by the driver's meter; of classes by their time: the meter does not separate kernels",
+      energy_columns, energy },
     { "collection", "Profiler overhead", "seconds, with set-up", collection_columns, collections },
     { "breakdown", "Fig. 1: where the step goes", "% of the GPU time; floor: least work at the ceilings",
       breakdown_columns, breakdown },

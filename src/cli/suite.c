@@ -28,7 +28,7 @@
 #include "core/lock.h"
 #include "scope/clock.h"
 
-enum { PATH_MAX_BYTES = 4096 };
+enum { PATH_MAX_BYTES = 4096, CANNOT_RUN = 77 }; // CANNOT_RUN: exit code of a part that this machine cannot run
 
 typedef struct suite {
     mba_suite_options o;
@@ -36,7 +36,9 @@ typedef struct suite {
     bool              resume, json, quick, full, tiny;
     mba_suite_part    part[MBA_SUITE_PARTS_MAX];
     bool              wanted[MBA_SUITE_PARTS_MAX], done[MBA_SUITE_PARTS_MAX];
-    int               n, failed, widest;     /* widest: length of the longest name of a wanted part */
+    int               n, failed, skipped;
+    int               code;                  /* of the last child process */
+    int               widest;                /* length of the longest name of a wanted part */
     char              device[16], scale[16]; /* o's texts if they come from a file */
     char              failures[256];
     double            expected_s, spent_s, gauge; /* time of the parts finished in this call: expected, taken, ratio */
@@ -168,7 +170,12 @@ static mba_status settle_options(suite *u)
     return MBA_OK;
 }
 
-/* --only mamba2,graphmamba: by workload, with all its parts, or by part. */
+static bool is_word(const char *name, const char *at, size_t n)
+{
+    return name && strlen(name) == n && !strncmp(name, at, n);
+}
+
+/* --only mamba2,sizes,mamba1-tiles: by workload, with all its parts, by group, or by part. */
 static mba_status choose_parts(suite *u)
 {
     for (int i = 0; i < u->n; i++) u->wanted[i] = !u->only;
@@ -177,9 +184,7 @@ static mba_status choose_parts(suite *u)
         int          hits = 0;
         for (int i = 0; i < u->n; i++) {
             const mba_suite_part *p = &u->part[i];
-            if (!((strlen(p->workload) == n && !strncmp(p->workload, at, n))
-                  || (strlen(p->name) == n && !strncmp(p->name, at, n))))
-                continue;
+            if (!is_word(p->workload, at, n) && !is_word(p->group, at, n) && !is_word(p->name, at, n)) continue;
             u->wanted[i] = true;
             hits++;
         }
@@ -187,7 +192,8 @@ static mba_status choose_parts(suite *u)
             return mba_fail(
                 MBA_E_ARG,
                 "--only: there is no workload '%.*s'\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, "
-                "or several of them with commas",
+                "or several of them with commas; with --full on a GPU also baseline, persistent, bc_fused, sizes, "
+                "mamba_ssm",
                 (int)n, at);
         at += n + (at[n] == ',');
     }
@@ -303,6 +309,7 @@ static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
     const double began = mba_clock_s(), all = u->spent_s + left_s(u);
     int          status = 0;
     bool         told = false;
+    u->code = 1;
     for (pid_t got; (got = waitpid(child, &status, WNOHANG)) != child;) {
         if (got < 0 && errno != EINTR) return false;
         if (stopped && !told) told = kill(child, SIGTERM) == 0;
@@ -315,7 +322,8 @@ static bool wait_for(suite *u, const mba_suite_part *p, pid_t child)
     if (WIFSIGNALED(status) && !stopped)
         fprintf(stderr, "error: %s was ended by signal %d (%s)\n", p->name, WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    u->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return u->code == 0;
 }
 
 /* A store gets its final name when it is complete. */
@@ -352,10 +360,27 @@ static void make_part(suite *u, int i, int number, int of)
     }
     sweep_part(u, p);
     if (stopped) return;
+    if (child > 0 && u->code == CANNOT_RUN) {
+        u->skipped++;
+        u->wanted[i] = false;
+        fprintf(stderr, "[%*d/%d] %-*s skipped: the lines above say why\n", digits(of), number, of, u->widest, p->name);
+        return;
+    }
     u->failed++;
     snprintf(u->failures + strlen(u->failures), sizeof u->failures - strlen(u->failures), "%s%s",
              *u->failures ? ", " : "", p->name);
     fprintf(stderr, "[%*d/%d] %-*s failed; the others continue\n", digits(of), number, of, u->widest, p->name);
+}
+
+/* A part that this machine cannot run, though nothing is wrong: it is counted, and the report lacks it. */
+static bool skip_part(suite *u, int i, int number, int of)
+{
+    char why[200];
+    if (mba_suite_part_possible(&u->part[i], why, sizeof why)) return false;
+    u->skipped++;
+    u->wanted[i] = false;
+    mba_say(stderr, "[%*d/%d] %-*s skipped: %s\n", digits(of), number, of, u->widest, u->part[i].name, why);
+    return true;
 }
 
 static void make_parts(suite *u)
@@ -374,7 +399,8 @@ static void make_parts(suite *u)
                 left % 60);
     u->bar = mba_progress_start("suite", 1000);
     for (int i = 0; i < u->n && !stopped; i++)
-        if (u->wanted[i] && !u->done[i]) make_part(u, i, ++number, of);
+        if (u->wanted[i] && !u->done[i] && !skip_part(u, i, ++number, of)) make_part(u, i, number, of);
+    if (u->skipped) fprintf(stderr, "%d of %d parts were skipped, see above\n", u->skipped, u->n);
 }
 
 /* ---- the end ---- */
@@ -393,7 +419,7 @@ static mba_status finish(suite *u)
         path_of(path[n], u, "", u->part[i].name, ".db");
         paths[n] = path[n];
         n++;
-        main_parts += !u->part[i].aside;
+        main_parts += !u->part[i].group;
     }
     if (!n)
         return mba_fail(MBA_E_IO,
@@ -414,6 +440,7 @@ static mba_status make_named(suite *u)
         if (strcmp(u->part[i].name, u->make)) continue;
         path_of(path, u, ".", u->make, ".part.db");
         const mba_status st = mba_suite_part_make(&u->part[i], &u->o, path);
+        if (u->part[i].group && (st == MBA_E_UNSUPPORTED || st == MBA_E_NOMEM)) mba_exit_code = CANNOT_RUN;
         return st == MBA_OK ? st : mba_where(st, "part %s of the suite", u->make);
     }
     return mba_fail(MBA_E_ARG, "there is no part '%s'\nfix: mambascope suite --only takes parts and workloads",
@@ -466,10 +493,13 @@ mba_status mba_command_suite(int argc, char **argv)
     const mba_option options[] = {
         { "--quick", MBA_OPT_FLAG, &u.quick, NULL, "run for a few minutes [default]", 0, 0 },
         { "--full", MBA_OPT_FLAG, &u.full, NULL,
-          "run more steps; on a GPU also other kernel variants and sequence lengths", 0, 0 },
+          "run more steps; on a GPU also other kernel variants, sequence lengths, and mamba_ssm if Python finds it", 0,
+          0 },
         { "--tiny", MBA_OPT_FLAG, &u.tiny, NULL,
           "run toy models for seconds: to try the suite, not to quote its numbers", 0, 0 },
-        { "--only", MBA_OPT_TEXT, &u.only, "W,..", "run only these workloads; the report still has all finished ones",
+        { "--only", MBA_OPT_TEXT, &u.only, "W,..",
+          "run only these workloads, groups (baseline, persistent, bc_fused, sizes, mamba_ssm) or parts; the report "
+          "still has all finished ones",
           0, 0 },
         { "--device", MBA_OPT_TEXT, &u.o.device, "WHERE", "cpu, cuda or cuda:N [cuda if there is a GPU]", 0, 0 },
         { "--out", MBA_OPT_TEXT, &u.out, "FOLDER",

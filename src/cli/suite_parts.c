@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/profile.h"
+#include "cli/suite_peers.h"
 #include "scope/clock.h"
 #include "train/train.h"
 
@@ -32,7 +33,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       28,
-      19 },
+      22 },
     { "mamba2",
       "mamba2-130m",
       "mamba2-headline",
@@ -42,7 +43,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       26,
-      20 },
+      22 },
     { "hybrid",
       "hybrid-130m",
       "hybrid-headline",
@@ -52,7 +53,7 @@ static const workload workloads[] = {
       { .batch = 8, .length = 128 },
       4e-3,
       27,
-      20 },
+      21 },
     { "mambavision",
       "mambavision-t",
       "mambavision-t",
@@ -62,7 +63,7 @@ static const workload workloads[] = {
       { .batch = 16 },
       2e-3,
       9,
-      38 },
+      35 },
     { "graphmamba",
       "graphmamba-peptides-func",
       "graphmamba-peptides-func",
@@ -72,36 +73,64 @@ static const workload workloads[] = {
       { .graphs = 16 },
       2e-3,
       7,
-      18 },
+      19 },
 };
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
-/* A full run on a GPU also has: other variants, with the counters that claims F5 and F9 and the SSD ladder need
- * (chunked ones first, because claims look at few further stores), then other sizes for Fig. 11, with a timeline
- * only. */
+/* A full run on a GPU also has these parts, one line each:
+ *   baseline    SSD and the scan as several kernels, which is what the study saw (F5, F9; Q3 starts from it)
+ *   persistent  the same kernels in persistent blocks (F5, Q1)
+ *   bc_fused    C B^T computed in the blocks that use it (Q3)
+ *   sizes       step times of all language models, 131,072 tokens a step in shorter and longer sequences, then one
+ *               sequence of several lengths (N1). The models have 130 million parameters: steps of larger ones do not
+ *               fit into 141 GB at that length.
+ *   mamba_ssm   the study's own kernels, by injection (`profile -- CMD`) */
 typedef struct beside {
-    const char     *name, *workload, *variants, *sets;
+    const char     *group, *name, *workload, *model, *variants, *sets;
     mba_batch_shape shape;
+    int64_t         layers;   /* mamba_ssm: fewer than the model has, for counters of its kernels */
+    double          expect_s; /* on an H200 */
+    const char     *says;
 } beside;
-static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked", TILES[] = "selective_scan=tiles,selective_scan_bwd=tiles";
-static const char NO_SETS[] = "";
+static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked", TILES[] = "selective_scan=tiles,selective_scan_bwd=tiles",
+                  PERSISTENT[] = "ssd=persistent,ssd_bwd=persistent", BC_FUSED[] = "ssd=bc_fused,ssd_bwd=bc_fused";
+static const char FEW[] = "overview,roofline,cache,pipes,occupancy"; // what F5, F9 and the ladder of SSD kernels need
+static const char STATIC_TILES[] =
+    "tiles are assigned to blocks beforehand: no SSD kernel here takes tiles dynamically or prefetches across tiles";
+#define SIZE(workload, model, batch_, length_, s) \
+    { \
+        "sizes", model "-" #batch_ "x" #length_, workload, model, NULL, NULL, { .batch = batch_, .length = length_ }, \
+            0, s, NULL \
+    }
+#define SIZES(workload, model) \
+    SIZE(workload, model, 256, 512, 4), SIZE(workload, model, 32, 4096, 4), SIZE(workload, model, 1, 131072, 4), \
+        SIZE(workload, model, 1, 16384, 2), SIZE(workload, model, 1, 4096, 2)
+#define HEADLINE \
+    { \
+        .batch = 4, .length = 4096 \
+    }
+#define SHORT \
+    { \
+        .batch = 1, .length = 1024 \
+    }
 static const beside besides[] = {
-    { "mamba2-chunked", "mamba2", CHUNKED, NULL, { .batch = 4, .length = 4096 } },
-    { "mamba2-chunked-short", "mamba2", CHUNKED, "overview,cache,occupancy", { .batch = 1, .length = 1024 } },
-    { "mamba1-tiles", "mamba1", TILES, NULL, { .batch = 4, .length = 4096 } },
-    { "mamba2-512", "mamba2", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "mamba2-2048", "mamba2", NULL, NO_SETS, { .batch = 8, .length = 2048 } },
-    { "mamba2-16384", "mamba2", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "mamba2-one", "mamba2", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "mamba1-512", "mamba1", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "mamba1-16384", "mamba1", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "mamba1-one", "mamba1", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "hybrid-512", "hybrid", NULL, NO_SETS, { .batch = 32, .length = 512 } },
-    { "hybrid-16384", "hybrid", NULL, NO_SETS, { .batch = 1, .length = 16384 } },
-    { "hybrid-one", "hybrid", NULL, NO_SETS, { .batch = 1, .length = 4096 } },
-    { "mambavision-32", "mambavision", NULL, NO_SETS, { .batch = 32 } },
-    { "graphmamba-32", "graphmamba", NULL, NO_SETS, { .graphs = 32 } },
+    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28, NULL },
+    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9, NULL },
+    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 18, NULL },
+    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20, STATIC_TILES },
+    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20, NULL },
+    SIZES("mamba1", "mamba-130m"),
+    SIZES("mamba2", "mamba2-130m"),
+    SIZES("hybrid", "hybrid-130m"),
+    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2, NULL },
+    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 60, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25, NULL },
+    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 30, NULL },
 };
+enum { SIZE_STEPS = 3 }; // at least; a step of 131,072 tokens takes a third of a second
+enum { BESIDES = sizeof besides / sizeof *besides };
+_Static_assert(WORKLOADS + BESIDES <= MBA_SUITE_PARTS_MAX, "every part has a place");
 
 static bool on_cuda(const mba_suite_options *o) { return o->device && !strncmp(o->device, "cuda", 4); }
 static bool is(const mba_suite_options *o, const char *scale) { return !strcmp(o->scale, scale); }
@@ -149,21 +178,31 @@ static const workload *workload_named(const char *name)
     return w;
 }
 
+static mba_suite_part part_beside(const beside *b, const mba_suite_options *o)
+{
+    mba_suite_part p = main_part(workload_named(b->workload), o);
+    p.group = b->group;
+    p.train_steps = 0;
+    p.model.shape = b->shape;
+    p.model.variants = b->variants;
+    if (b->model) p.model.name = b->model;
+    p.sets = b->sets;
+    p.steps_only = !strcmp(b->group, "sizes");
+    p.peer = !strcmp(b->group, "mamba_ssm");
+    p.layers = b->layers;
+    p.says = b->says;
+    p.expect_s = b->expect_s;
+    if (p.steps_only && p.steps > SIZE_STEPS) p.steps = SIZE_STEPS;
+    snprintf(p.name, sizeof p.name, "%s", b->name);
+    mba_assert(strlen(b->name) < sizeof p.name);
+    return p;
+}
+
 int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_options *o)
 {
     int n = 0;
     for (int w = 0; w < WORKLOADS; w++) part[n++] = main_part(&workloads[w], o);
-    for (size_t i = 0; i < sizeof besides / sizeof *besides && on_cuda(o) && is(o, "full"); i++) {
-        mba_suite_part p = main_part(workload_named(besides[i].workload), o);
-        p.aside = true;
-        p.train_steps = 0;
-        p.model.shape = besides[i].shape;
-        p.model.variants = besides[i].variants;
-        p.sets = besides[i].sets;
-        if (p.sets == NO_SETS) p.expect_s = 5.5;
-        snprintf(p.name, sizeof p.name, "%s", besides[i].name);
-        part[n++] = p;
-    }
+    for (int i = 0; i < BESIDES && on_cuda(o) && is(o, "full"); i++) part[n++] = part_beside(&besides[i], o);
     return n;
 }
 
@@ -177,7 +216,8 @@ typedef struct words {
 static void add(words *w, const char *key, const char *value)
 {
     if (!value || w->n >= w->room) return;
-    const int more = snprintf(w->text + w->n, w->room - w->n, "%s%s %s", w->n ? " " : "", key, value);
+    const int more = snprintf(w->text + w->n, w->room - w->n, "%s%s%s%s", w->n ? " " : "", key, *value ? " " : "",
+                              value);
     if (more > 0) w->n += (size_t)more;
 }
 
@@ -196,20 +236,44 @@ static void add_shape(words *w, const mba_batch_shape *s)
 }
 
 enum { BLOCKS_MOST = 512 }; // block lifetimes recorded per kernel, in stores with all counters
+static bool has_blocks(const mba_suite_part *p) { return !p->sets && !p->steps_only && !p->peer; }
+
+static void add_model(words *w, const char *key, const mba_suite_part *p)
+{
+    add(w, key, p->model.name);
+    add(w, "--set", p->model.set);
+    add_shape(w, &p->model.shape);
+}
+
+/* What mba_suite_peer_make runs. */
+static void peer_words(words *w, const mba_suite_part *p)
+{
+    add(w, "profile --workload", p->model.name);
+    add_number(w, "--units", mba_suite_peer_units(p));
+    add(w, "--range", "step");
+    add(w, "--sets", p->sets);
+    add_number(w, "--launches", mba_suite_peer_launches(p));
+    add_model(w, "-- python3 tools/peers/train_nvtx.py --model", p);
+    add_number(w, "--layers", p->layers);
+    add_number(w, "--steps", mba_suite_peer_steps(p));
+}
 
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
 {
     words w = { text, room, 0 };
     *text = 0;
-    add(&w, "profile --model", p->model.name);
-    add(&w, "--set", p->model.set);
-    add_shape(&w, &p->model.shape);
+    if (p->peer) {
+        peer_words(&w, p);
+        return;
+    }
+    add_model(&w, "profile --model", p);
     add(&w, "--op", p->model.variants);
     add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu"); // whichever GPU of the machine
     add_number(&w, "--steps", p->steps);
-    add(&w, "--sets", p->sets && !*p->sets ? "''" : p->sets); // as in the stores of finished parts, which are compared
+    if (p->steps_only) add(&w, "--steps-only", "");
+    add(&w, "--sets", p->sets);
     add_number(&w, "--threads", p->model.threads);
-    if (!p->sets && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
+    if (has_blocks(p) && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
     if (!p->train_steps) return;
     add(&w, "; train --set", p->small);
     add_shape(&w, &p->batch);
@@ -278,6 +342,7 @@ static mba_status write_part(void *ctx, mba_store *s)
     char          text[1024];
     mba_suite_part_words(text, sizeof text, m->part);
     MBA_TRY(write_training(s, m));
+    if (m->part->says) MBA_TRY(mba_note_missing(s, "suite", m->part->says, ""));
     MBA_TRY(mba_env_put_text(s, "suite.part", "given", "%s", m->part->name));
     MBA_TRY(mba_env_put_text(s, "suite.scale", "given", "%s", m->options->scale));
     MBA_TRY(mba_env_put_text(s, "suite.options", "given", "%s", text));
@@ -286,17 +351,20 @@ static mba_status write_part(void *ctx, mba_store *s)
 
 mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options *o, const char *path)
 {
-    making           m = { .part = p, .options = o, .began = mba_clock_s() };
-    char             command[256];
+    making m = { .part = p, .options = o, .began = mba_clock_s() };
+    char   command[256];
+    snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
+    if (p->peer) return mba_suite_peer_make(p, command, path, write_part, &m);
     const mba_status trained_st = p->train_steps ? train(&m.t, p) : MBA_OK;
     if (trained_st == MBA_E_IO || trained_st == MBA_E_NOMEM)
         return trained_st; // a full disk may pass: --resume tries again
     if (trained_st != MBA_OK)
         snprintf(m.t.failed, sizeof m.t.failed, "the small model did not train: %.480s", mba_message());
-    snprintf(command, sizeof command, "mambascope suite --%s --device %s --only %s", o->scale, o->device, p->name);
-    const mba_collect_options collect = {
-        .steps = p->steps, .sets = p->sets, .command = command, .blocks = p->sets ? 0 : BLOCKS_MOST
-    };
+    const mba_collect_options collect = { .steps = p->steps,
+                                          .sets = p->steps_only ? "" : p->sets,
+                                          .steps_only = p->steps_only,
+                                          .command = command,
+                                          .blocks = has_blocks(p) ? BLOCKS_MOST : 0 };
     return mba_profile_model(&p->model, &collect, path, write_part, &m);
 }
 

@@ -67,8 +67,13 @@ static const char *parameter(const mba_row_parameter *p, int64_t n, const char *
 {
     for (int64_t i = 0; i < n; i++)
         if (p[i].name && p[i].value && !strcmp(p[i].name, name)) return p[i].value;
-    return "nan";
+    return NULL;
 }
+
+static double number(const char *text) { return text ? strtod(text, NULL) : NAN; }
+
+/* A step without profiler; an external program's has our library attached. */
+static double step_s(const mba_analysis *a) { return isnan(a->plain_s) ? a->attached_s : a->plain_s; }
 
 static mba_status step_row(mba_table *t, const mba_run *run)
 {
@@ -78,12 +83,12 @@ static mba_status step_row(mba_table *t, const mba_run *run)
     MBA_TRY(mba_load_parameter(run->store, &p, &n));
     mba_table_text(t, "%s", name_of(run));
     mba_table_text(t, "%s", a->workload);
-    mba_table_number(t, strtod(parameter(p, n, "parameters"), NULL) / 1e6);
-    mba_table_text(t, "%s", parameter(p, n, "batch"));
-    mba_table_number(t, strtod(parameter(p, n, "plan_bytes"), NULL) / 1e9);
-    mba_table_number(t, 1e3 * a->plain_s);
-    mba_table_number(t, a->units / a->plain_s);
-    mba_table_text(t, "%s/s", a->unit);
+    mba_table_number(t, number(parameter(p, n, "parameters")) / 1e6);
+    mba_table_text(t, "%s", parameter(p, n, "batch") ? parameter(p, n, "batch") : "-");
+    mba_table_number(t, number(parameter(p, n, "plan_bytes")) / 1e9);
+    mba_table_number(t, 1e3 * step_s(a));
+    mba_table_number(t, a->units / step_s(a));
+    mba_table_text(t, "%s/s", *a->unit ? a->unit : "units");
     mba_table_number(t, mba_bounds_of(a, MBA_ALL_KERNELS).percent_of_floor);
     return MBA_OK;
 }

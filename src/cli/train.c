@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/interrupts.h"
@@ -15,7 +16,9 @@
 #include "cli/say.h"
 #include "cli/step_plan.h"
 #include "cli/train_options.h"
+#include "cluster/join.h"
 #include "core/device.h"
+#include "core/file.h"
 #include "core/print.h"
 #include "data/array.h"
 #include "data/json.h"
@@ -40,6 +43,7 @@ typedef struct train_run {
     double           floor_s;  /* of a step, for the progress line; 0: not shown */
     mba_train_report last;     /* its validation: the last one that took place */
     int64_t          left_out; /* damaged items that a line has reported */
+    mba_world       *world;    /* of several ranks; NULL: one */
 } train_run;
 
 /* ---- what a step costs ---- */
@@ -49,7 +53,8 @@ static mba_status dry_run(mba__train_cli *c)
     mba_session         s = { 0 };
     mba_session_options so = c->o.session;
     so.backward = so.update = true;
-    so.accumulate = c->o.micros > 1;
+    so.accumulate = c->o.micros * c->ranks > 1;
+    so.place = (mba_place){ c->rank, c->ranks };
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = c->o.carry;
     if (c->o.feed.data) MBA_TRY(mba_feed_fit(&so.model, &c->o.feed));
     if (c->machine) {
@@ -109,6 +114,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
     fprintf(stderr, "%s: %lld parameters, %s x %lld, %d threads\n", t->c.model.name ? t->c.model.name : "checkpoint",
             (long long)mba_session_parameters(s), mba_model_batch_words(&s->model).text,
             (long long)(t->c.o.micros > 0 ? t->c.o.micros : 1), mba_cpu_threads());
+    if (t->c.ranks > 1) fprintf(stderr, "%d ranks; the plan is that of each\n", t->c.ranks);
     mba_say(stderr, "data: %s\n", mba_feed_words(data).text);
     tell_new_head(t->c.o.init, &s->model);
     if (!t->c.o.out) fputs("this run stores nothing: --out DIR stores its log and checkpoints\n", stderr);
@@ -276,35 +282,113 @@ static void restored(void *ctx)
 static mba_status run_training(train_run *t)
 {
     mba_text_data text = { 0 };
+    const bool    writes = t->c.rank == 0;
     if (t->c.o.out) MBA_TRY(mba__train_lock(&t->c, t->c.o.out));
-    if (t->c.o.out && !t->c.o.resume) MBA_TRY(mba_checkpoint_require_empty(t->c.o.out));
+    if (t->c.o.out && !t->c.o.resume && writes) MBA_TRY(mba_checkpoint_require_empty(t->c.o.out));
     mba_interrupts(on_signal);
     signal(SIGPIPE, SIG_IGN); // a closed pipe must not end the run
     t->c.o.stop = &interrupted;
-    t->c.o.planned = planned;
+    if (writes) t->c.o.planned = planned;
     t->c.o.report = report;
     t->c.o.restored = restored;
     t->c.o.saved = saved;
-    if (t->c.sample && !t->c.o.resume) mba_samples_forget(t->c.o.out);
+    if (t->c.sample && !t->c.o.resume && writes) mba_samples_forget(t->c.o.out);
     t->c.o.ctx = t;
     t->last = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
     t->loss_unit = "";
-    mba_status st = prepare_text(&t->c, &text);
+    mba_status st = writes ? MBA_OK : mba_world_barrier(t->world); // rank 0 encodes text first; others find it
+    if (st == MBA_OK) st = prepare_text(&t->c, &text);
+    if (st == MBA_OK && writes) st = mba_world_barrier(t->world);
     if (st == MBA_OK) st = mba_train(&t->c.o);
     mba_text_data_close(&text);
     mba_progress_end(&t->bar);
-    if (st == MBA_OK && t->c.json) st = print_json(&t->last);
-    else if (st == MBA_OK) print_result(t);
+    if (st == MBA_OK && writes && t->c.json) st = print_json(&t->last);
+    else if (st == MBA_OK && writes) print_result(t);
     return st;
+}
+
+static mba_status parse_and_choose(train_run *t, int argc, char **argv, bool *help)
+{
+    MBA_TRY(mba__train_parse(&t->c, argc, argv, help));
+    return *help ? MBA_OK : mba__train_choose(&t->c);
+}
+
+/* ---- several ranks ---- */
+
+/* The run has lost a rank, or one failed: the main thread may wait for it forever. */
+static void on_lost(void *ctx, const mba_channel_end *end)
+{
+    (void)ctx;
+    mba_writers_abandon();
+    if (end->prints) mba_print_error(end->text);
+    _exit(end->code);
+}
+
+/* Ranks of one host share its cores, unless somebody said how many each has. */
+static void divide_cores(const train_run *t, const mba_launcher *l)
+{
+    const int cores = mba_cpu_threads();
+    if (t->c.model.threads > 0 || getenv("OMP_NUM_THREADS") || l->local_ranks < 2) return;
+    mba_cpu_set_threads(cores > l->local_ranks ? cores / l->local_ranks : 1);
+}
+
+/* Rank 0 chooses the checkpoint to resume and renames damaged ones; then the others read the same. */
+static mba_status choose_in_turn(train_run *t, const mba_launcher *l, char *told, int argc, char **argv, bool *help)
+{
+    mba_world *w = t->world;
+    char       mine[MBA__PATH_MAX] = "", *all = malloc((size_t)w->ranks * sizeof mine);
+    mba_status st = all ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for messages of all ranks");
+    if (st == MBA_OK && w->rank == 0) st = parse_and_choose(t, argc, argv, help);
+    if (st == MBA_OK && w->rank == 0 && t->c.o.resume) snprintf(mine, sizeof mine, "%s", t->c.from);
+    if (st == MBA_OK) st = w->gather_all(w, all, mine, sizeof mine);
+    if (st == MBA_OK && w->rank) {
+        snprintf(told, MBA__PATH_MAX, "%s", all);
+        t->c.told = told;
+        st = parse_and_choose(t, argc, argv, help);
+    }
+    free(all);
+    if (st == MBA_OK) divide_cores(t, l);
+    return st;
+}
+
+static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, char **argv)
+{
+    char told[MBA__PATH_MAX];
+    bool help = false;
+    signal(SIGPIPE, SIG_IGN);
+    MBA_TRY(mba_cluster_join(&t->world, l, on_lost, NULL));
+    mba_status st = choose_in_turn(t, l, told, argc, argv, &help);
+    if (st == MBA_OK) mba_cluster_set_timeout(t->world, t->c.timeout_s);
+    t->c.o.world = t->world;
+    if (st == MBA_OK && !help) st = run_training(t);
+    fflush(stdout);
+    if (st == MBA_OK) mba_cluster_leave(t->world);
+    else if (mba_cluster_fail(t->world, st == MBA_E_ARG ? 2 : 1, mba_message())) _exit(st == MBA_E_ARG ? 2 : 1);
+    return st;
+}
+
+/* True if the command line only asks for text or a plan, which rank 0 prints alone. */
+static bool only_prints(int argc, char **argv)
+{
+    static const char *const words[] = { "--help", "-h", "--manual", "--list-options", "--dry-run" };
+    for (int i = 1; i < argc; i++)
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (!strcmp(argv[i], words[k])) return true;
+    return false;
 }
 
 mba_status mba_command_train(int argc, char **argv)
 {
-    bool       help = false;
-    train_run  t = { 0 };
-    mba_status st = mba__train_parse(&t.c, argc, argv, &help);
-    if (st == MBA_OK && !help) st = mba__train_choose(&t.c);
-    if (st == MBA_OK && !help) st = t.c.dry_run ? dry_run(&t.c) : run_training(&t);
+    bool         help = false;
+    train_run    t = { 0 };
+    mba_launcher l;
+    MBA_TRY(mba_launcher_find(&l, getenv));
+    t.c.rank = l.rank;
+    t.c.ranks = l.ranks;
+    const bool alone = l.ranks == 1 || only_prints(argc, argv);
+    if (alone && l.rank) return MBA_OK;
+    mba_status st = alone ? parse_and_choose(&t, argc, argv, &help) : train_on_ranks(&t, &l, argc, argv);
+    if (alone && st == MBA_OK && !help) st = t.c.dry_run ? dry_run(&t.c) : run_training(&t);
     mba__train_end(&t.c);
     return st;
 }

@@ -43,9 +43,16 @@ static mba_option *add_batch_options(mba__train_cli *c, mba_option *at)
     const mba_option rows[] = {
         MBA_OPTION_GROUP("Batch"),
         MBA_SHAPE_OPTIONS(&c->model.shape),
-        { "--micro-batches", MBA_OPT_INT | MBA_RUN_FIXED, &c->o.micros, "N", "micro-batches accumulated per update [1]",
-          1, 32768 },
+        { "--micro-batches", MBA_OPT_INT | MBA_RUN_FIXED, &c->micros, "N",
+          "micro-batches accumulated per update, on each rank [1]", 1, 32768 },
         MBA_OPTION_ALIAS("--micros", "--micro-batches"),
+        { "--global-batch", MBA_OPT_INT | MBA_RUN_FIXED, &c->global_batch, "N",
+          "sequences, images or graphs per update over all micro-batches and ranks, instead of --micro-batches", 1,
+          1e9 },
+        { "--sum", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->sum, "ORDER",
+          "order in which gradients of micro-batches are added: chain, or tree: the same bits on any number of ranks "
+          "[chain; several ranks: tree]",
+          0, 0 },
     };
     return append(c, at, rows, sizeof rows / sizeof *rows);
 }
@@ -159,6 +166,8 @@ static mba_option *add_machine_options(mba__train_cli *c, mba_option *at)
           "--dry-run: plan for a GPU that need not be here (h100, h200, ... or a machine file): say whether the run "
           "fits, and predict the step",
           0, 0 },
+        { "--timeout", MBA_OPT_REAL | MBA_RUN_APART, &c->timeout_s, "S",
+          "several ranks: seconds without a sign of life after which a rank is lost [20]", 5, 3600 },
     };
     return append(c, at, rows, sizeof rows / sizeof *rows);
 }
@@ -174,7 +183,8 @@ static void fill_table(mba__train_cli *c)
     *at = (mba_option){ 0 };
 }
 
-static const char about[] = "Trains a text, image or graph model on the CPU or on one GPU. Ctrl-C, SIGTERM and a\n"
+static const char about[] = "Trains a text, image or graph model on the CPU or on one GPU, or on several ranks of\n"
+                            "CPUs if mpirun or srun starts them (docs/ranks.md). Ctrl-C, SIGTERM and a\n"
                             "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
                             "ends at once.";
 
@@ -193,11 +203,19 @@ static const char examples[] = "# What fits? Nothing is run.\n"
                                "# Images, graphs\n"
                                "mambascope train --model mambavision-t --batch 32 --data imagenet \\\n"
                                "    --optimizer lamb --lr 5e-3 --ema 0.9998 --steps 1000 --out run\n"
-                               "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n";
+                               "mambascope train --model graphmamba-peptides-func --graphs 32 --steps 200\n"
+                               "# Four ranks\n"
+                               "mpirun -np 4 mambascope train --model mamba2-130m --batch 1 --length 512 \\\n"
+                               "    --global-batch 16 --data shards --out run\n";
 
 mba_status mba__train_parse(mba__train_cli *c, int argc, char **argv, bool *help)
 {
-    *c = (mba__train_cli){ .lr = 1e-3,
+    *c = (mba__train_cli){ .rank = c->rank,
+                           .ranks = c->ranks > 0 ? c->ranks : 1,
+                           .told = c->told,
+                           .micros = 1,
+                           .timeout_s = 20,
+                           .lr = 1e-3,
                            .lr_min = -1,
                            .cooldown = -1,
                            .decay = -1,
@@ -219,6 +237,7 @@ mba_status mba__train_parse(mba__train_cli *c, int argc, char **argv, bool *help
     const mba_usage usage = { "train", "--model NAME | --init DIR | --resume DIR [options]", about, c->table,
                               examples };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
+    c->quiet |= c->rank > 0;
     return *help ? MBA_OK : mba__train_resume(c, &usage, argc, argv);
 }
 
@@ -378,6 +397,47 @@ static mba_status choose_optimizer(mba__train_cli *c)
     return MBA_OK;
 }
 
+/* Items of a micro-batch: --global-batch counts them. */
+static int64_t batch_items(const mba_model *m)
+{
+    return m->task == MBA_TASK_TEXT ? m->lm.batch : m->task == MBA_TASK_IMAGES ? m->vision.batch : m->graph.graphs;
+}
+
+/* The micro-batches of this rank. A run of several ranks is stored with its global batch, so that any number of ranks
+ * resumes it. */
+static mba_status choose_slots(mba__train_cli *c)
+{
+    mba_model m = c->o.session.model;
+    MBA_TRY(mba_model_complete(&m));
+    const int64_t each = batch_items(&m), all = each * c->ranks;
+    if (c->sum && strcmp(c->sum, "tree") && strcmp(c->sum, "chain"))
+        return mba_fail(MBA_E_ARG, "--sum must be tree or chain, not %s", mba_quote(c->sum).text);
+    if (c->ranks > 1 && c->sum && !strcmp(c->sum, "chain"))
+        return mba_fail(MBA_E_ARG,
+                        "--sum chain with %d ranks\nwhy: ranks add their gradients in a tree\nfix: leave it out",
+                        c->ranks);
+    c->o.micros = c->micros;
+    if (c->global_batch) {
+        const int64_t n = c->global_batch / all, fits = (n > 0 ? n : 1) * all;
+        if (c->global_batch % all || n > 32768)
+            return mba_fail(MBA_E_ARG,
+                            "a global batch of %lld does not divide among %d rank(s) of %lld items each\nfix: "
+                            "--global-batch %lld, or another --batch",
+                            (long long)c->global_batch, c->ranks, (long long)each, (long long)fits);
+        if (c->micros > 1 && c->micros != n && !c->kept)
+            return mba_fail(
+                MBA_E_ARG,
+                "--global-batch %lld is %lld micro-batches on each rank, --micro-batches says %lld\nfix: leave "
+                "one of them out",
+                (long long)c->global_batch, (long long)n, (long long)c->micros);
+        c->o.micros = n;
+    }
+    if (c->ranks > 1) c->global_batch = c->o.micros * all;
+    if (c->ranks > 1) c->sum = "tree";
+    c->o.tree = c->sum && !strcmp(c->sum, "tree");
+    return MBA_OK;
+}
+
 /* Stores the options with the run, with the values that stand in for options that were not given. An image side that is
  * left open follows from the data, also when the run is resumed. */
 static mba_status keep_options(mba__train_cli *c)
@@ -410,5 +470,6 @@ mba_status mba__train_choose(mba__train_cli *c)
     c->o.seed = (uint64_t)c->seed;
     MBA_TRY(choose_machine(c));
     MBA_TRY(choose_optimizer(c));
+    MBA_TRY(choose_slots(c));
     return keep_options(c);
 }

@@ -26,6 +26,11 @@ typedef struct mba__train_cli {
     const char       *optimizer, *schedule, *machine, *sample, *field;
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
+    int64_t           micros, global_batch; /* as given; o.micros follows from both */
+    const char       *sum;
+    double            timeout_s;
+    int               rank, ranks; /* of this process; set before mba__train_parse */
+    const char       *told;        /* other ranks than 0: the checkpoint that rank 0 resumes; "": none */
     mba_option        table[MBA__TRAIN_OPTIONS_MAX];
     json_t           *saved, *kept;          /* options of the resumed checkpoint; of its run when last started */
     json_t           *options, *changes;     /* of this run; those that differ from the checkpoint's */
@@ -34,8 +39,8 @@ typedef struct mba__train_cli {
     mba_lock         *lock, *read;           /* of the folder that this run writes; of the run that it resumes */
 } mba__train_cli;
 
-/* train_options.c: sets the defaults, reads the command line and, with --resume, the options of the run. *help: the
- * command line asked for text, which is printed. */
+/* train_options.c: sets the defaults, except for rank, ranks and told, reads the command line and, with --resume, the
+ * options of the run. *help: the command line asked for text, which is printed. */
 MBA_MUST mba_status mba__train_parse(mba__train_cli *c, int argc, char **argv, bool *help);
 MBA_MUST mba_status mba__train_choose(mba__train_cli *c);
 void                mba__train_end(mba__train_cli *c);

@@ -14,6 +14,7 @@
 
 mba_status mba__train_lock(mba__train_cli *c, const char *folder)
 {
+    if (c->rank) return MBA_OK; // rank 0 holds it for all
     if (!c->lock && !c->dry_run) MBA_TRY(mba_lock_folder(&c->lock, folder));
     c->o.lock = c->lock;
     return MBA_OK;
@@ -40,6 +41,11 @@ static mba_status choose_newest(mba__train_cli *c)
         return mba_fail(MBA_E_ARG,
                         "--resume auto needs an output folder\nwhy: it continues the run in --out, or starts it "
                         "there\nfix: add --out DIR");
+    if (c->told) {
+        snprintf(c->from, sizeof c->from, "%s", c->told);
+        if (either) c->o.resume = *c->from ? c->o.out : NULL;
+        return MBA_OK;
+    }
     if (!either) MBA_TRY(mba_checkpoint_find(c->from, sizeof c->from, c->o.resume));
     if (!either && c->dry_run) return MBA_OK; // which renames nothing
     if (!either && !strcmp(c->from, c->o.resume)) return mba_checkpoint_verify(c->from, true);
@@ -70,7 +76,7 @@ static mba_status lock_resumed(mba__train_cli *c)
     }
     const char *folder = c->o.out ? c->o.out : c->folder;
     if (mba_is_folder(folder)) MBA_TRY(mba__train_lock(c, folder));
-    const bool others = !automatic && !c->dry_run && *c->folder && !same_folder(folder, c->folder);
+    const bool others = !automatic && !c->rank && !c->dry_run && *c->folder && !same_folder(folder, c->folder);
     return others ? mba_lock_shared(&c->read, c->folder) : MBA_OK;
 }
 

@@ -23,6 +23,7 @@
 #include "core/graph.h"
 #include "core/plan.h"
 #include "core/step.h"
+#include "core/world.h"
 
 /* The class of an operator in the report's breakdown. */
 // clang-format off
@@ -58,6 +59,7 @@ typedef struct mba_slot {
 /* The least work of any implementation, from which floors are computed; an FMA is 2 flops, a sigmoid 2 special_ops. */
 typedef struct mba_cost {
     double tensor_flops, vector_flops, special_ops, read_bytes, write_bytes; // special: exp2, log, sin, 1/x, sqrt
+    double link_bytes;                                                       // that a rank sends to others
 } mba_cost;
 
 /* One way to run the operator on one kind of device. `plan` says whether and how the variant runs the node on a
@@ -82,6 +84,7 @@ struct mba_call {
     char           *work; /* scratch k of the plan is at work + offset[k] */
     const mba_step *step;
     void           *stream;
+    mba_world      *world; /* of a collective; NULL: one rank */
 };
 
 /* The arguments of a reference: dense fp64 arrays (indices too), NULL where absent. reference.c handles views, dtypes
@@ -92,6 +95,7 @@ typedef struct mba_ref_call {
     double         *out[MBA_OUT_MAX];
     double         *space; /* as many doubles as `ref_space` says, not initialised */
     const mba_step *step;
+    mba_world      *world; /* of a collective; NULL: one rank */
 } mba_ref_call;
 
 enum { MBA_CASE_EXTREME = 8 }; /* dim[8] of an SSM operator's case: which of ops/extremes.h */

@@ -62,7 +62,7 @@ mba_cost mba_cost_io(const mba_node *n)
 mba_cost mba_cost_sum(mba_cost a, mba_cost b)
 {
     return (mba_cost){ a.tensor_flops + b.tensor_flops, a.vector_flops + b.vector_flops, a.special_ops + b.special_ops,
-                       a.read_bytes + b.read_bytes, a.write_bytes + b.write_bytes };
+                       a.read_bytes + b.read_bytes,     a.write_bytes + b.write_bytes,   a.link_bytes + b.link_bytes };
 }
 
 mba_cost mba_graph_cost(const mba_graph *g, unsigned passes)

@@ -298,7 +298,9 @@ mba_status mba_program_bind(mba_program *p, const mba_device *d)
         mba_assert(n->id == i && p->plan[i]);
         if (!p->launch[i])
             return mba_fail(MBA_E_UNSUPPORTED, "%s cannot run: this build has no code for the device", n->op->name);
-        *c = (mba_call){ .node = n, .plan = p->plan[i], .step = p->step, .stream = d->stream };
+        *c = (mba_call){
+            .node = n, .plan = p->plan[i], .step = p->step, .stream = d->stream, .world = p->options.world
+        };
         for (int k = 0; k < MBA_IN_MAX; k++) c->in[k] = mba_program_at(p, n->in[k]);
         for (int k = 0; k < MBA_OUT_MAX; k++) c->out[k] = mba_program_at(p, n->out[k]);
         if (p->plan[i]->work_bytes) c->work = (char *)p->memory[MBA_ACT] + p->layout.work_offset[i];

@@ -22,6 +22,7 @@ typedef struct mba_program_options {
     const mba_machine *machine;
     const char        *variants;    /* "ssd=fused,conv1d=smem": use these or fail; NULL: choose */
     bool               ahead;       /* on a GPU, a second buffer for the inputs of the next run */
+    mba_world         *world;       /* that collectives use; NULL: one rank, or only a plan */
     size_t             guard_bytes; /* unused bytes around every storage and scratch, for tests */
 } mba_program_options;
 
@@ -112,6 +113,7 @@ MBA_MUST mba_status mba_plan_variant(mba_plan *out, const mba_plan *of, mba_aren
 /* The reference: runs any graph node by node, in fp64 and without sharing memory. */
 typedef struct mba_reference mba_reference;
 MBA_MUST mba_status          mba_reference_create(mba_reference **out, const mba_graph *g);
+void                         mba_reference_join(mba_reference *r, mba_world *w); /* for collectives: world.h */
 MBA_MUST mba_status          mba_reference_run(mba_reference *r, unsigned passes, const mba_step *step);
 double                      *mba_reference_at(mba_reference *r, const mba_tensor *t); /* of a dense tensor */
 void                         mba_reference_destroy(mba_reference *r);

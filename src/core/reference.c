@@ -8,6 +8,7 @@
 struct mba_reference {
     const mba_graph *g;
     double         **memory;
+    mba_world       *world;
 };
 
 /* The offset of row r of a tensor in its storage. A row has t->run elements; rows are t->pitch apart. */
@@ -29,6 +30,8 @@ mba_status mba_reference_create(mba_reference **out, const mba_graph *g)
     *out = r;
     return MBA_OK;
 }
+
+void mba_reference_join(mba_reference *r, mba_world *w) { r->world = w; }
 
 void mba_reference_destroy(mba_reference *r)
 {
@@ -86,7 +89,7 @@ static void store(mba_reference *r, const mba_ref_call *c)
 static mba_status run_node(mba_reference *r, const mba_node *n, const mba_step *step)
 {
     mba_assert(n->op->ref);
-    mba_ref_call     c = { .node = n, .step = step };
+    mba_ref_call     c = { .node = n, .step = step, .world = r->world };
     double          *in[MBA_IN_MAX] = { 0 };
     const mba_status st = take(&c, in, r);
     if (st == MBA_OK) {

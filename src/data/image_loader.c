@@ -43,7 +43,8 @@ struct mba_image_loader {
     int64_t                  batches, bytes; /* bytes: of one 8-bit image */
     slot                    *ring;
     int                      slots, first, used;
-    mba_position             next; /* of the slot that is opened next */
+    mba_position             next;   /* of the slot that is opened next */
+    int64_t                  in_run; /* batches since the last jump */
     finish                   finish;
     int                      busy;       /* images being made now */
     bool                     stop, hold; /* hold: the ring is being emptied */
@@ -75,6 +76,15 @@ static int64_t count_of(const mba_image_loader *l, mba_position at)
 static void advance(const mba_image_loader *l, mba_position *at)
 {
     if (++at->index == l->batches) *at = (mba_position){ .epoch = at->epoch + 1 };
+}
+
+/* Moves on to the batch that will be asked for next. */
+static void predict(mba_image_loader *l)
+{
+    advance(l, &l->next);
+    if (!l->o.jump || ++l->in_run < l->o.run) return;
+    l->in_run = 0;
+    for (int64_t k = 0; k < l->o.jump; k++) advance(l, &l->next);
 }
 
 /* ---- making an image ---- */
@@ -160,7 +170,7 @@ static void open_slot(mba_image_loader *l)
     s->claimed = s->done = s->skipped = 0;
     s->count = count_of(l, s->at);
     s->st = MBA_OK;
-    advance(l, &l->next);
+    predict(l);
 }
 
 /* The first slot with an unclaimed image; opens a new slot if there is room. NULL: nothing to do. */
@@ -208,6 +218,7 @@ static void restart(mba_image_loader *l, mba_position at)
     l->used = 0;
     l->first = 0;
     l->next = at;
+    l->in_run = 0;
     open_slot(l);
     pthread_cond_broadcast(&l->work);
 }

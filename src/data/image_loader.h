@@ -30,6 +30,7 @@ typedef struct mba_image_loader_options {
     uint64_t             seed;
     int                  rank, ranks; /* ranks 0 is 1 */
     int                  workers;     /* threads besides the caller's, which also works while it waits */
+    int64_t              run, jump;   /* for prefetching: after `run` batches, `jump` are left out (for other ranks) */
     int                  prefetch;    /* batches in the ring, 0 is 3; without workers it is 1 */
 } mba_image_loader_options;
 

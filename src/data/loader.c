@@ -233,6 +233,11 @@ static void number_documents(int32_t *documents, const int32_t *tokens, int64_t 
     }
 }
 
+void mba_loader_skip(const mba_loader *l, mba_position *at)
+{
+    if (++at->index >= l->batches) *at = (mba_position){ .epoch = at->epoch + 1 };
+}
+
 mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at)
 {
     const int64_t L = l->o.L;
@@ -256,6 +261,6 @@ mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at
         for (int64_t i = 0; l->o.targets_within_documents && i < L; i++)
             if (y[i] == l->end_of_text) y[i] = -1;
     }
-    if (++at->index == l->batches) *at = (mba_position){ .epoch = at->epoch + 1 };
+    mba_loader_skip(l, at);
     return MBA_OK;
 }

@@ -67,6 +67,9 @@ void                mba_loader_destroy(mba_loader *l);
 /* Fills a batch and advances the position; after the last batch of an epoch comes the first of the next. */
 MBA_MUST mba_status mba_loader_next(const mba_loader *l, mba_batch *out, mba_position *at);
 
+/* Advances the position by one batch without reading it. */
+void mba_loader_skip(const mba_loader *l, mba_position *at);
+
 int64_t                mba_loader_batches(const mba_loader *l); /* in an epoch */
 int64_t                mba_loader_tokens(const mba_loader *l);  /* in the chosen part */
 int                    mba_loader_files(const mba_loader *l);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kernels.c -- implements include/mba_kernels.h: one operator as a graph of its own, run on the caller's pointers.
  *
- * A plan is the graph of one ssd or selective_scan with its gradient, planned by the same code as a model. Only the
+ * A plan is the graph of one operator with its gradient, planned by the same code as a model. Only the
  * memory is not the program's: each operand of the two nodes is mapped, by its storage, to a pointer of the caller. */
 #include "mba_kernels.h"
 
@@ -11,6 +11,8 @@
 
 #include "core/program.h"
 #include "core/version.h"
+#include "ops/conv1d/conv1d.h"
+#include "ops/gated_rmsnorm/gated_rmsnorm.h"
 #include "ops/selective_scan/selective_scan.h"
 #include "ops/ssd/ssd.h"
 
@@ -42,11 +44,53 @@ struct mba_kernels_plan {
 
 static const char *const names[] = { "x", "dt", "B", "C", "z", "A_log", "D", "dt_bias", "ids", "initial" };
 
+static const struct {
+    const char   *name;
+    const mba_op *backward;
+    uint32_t      needs, takes; /* bit k: operand k must be there, may be there */
+} operators[] = {
+#define BIT(k) (1u << MBA_KERNELS_##k)
+    [MBA_KERNELS_SSD] = { "ssd", &mba_op_ssd_bwd, BIT(X) | BIT(DT) | BIT(B) | BIT(C) | BIT(A_LOG),
+                          BIT(D) | BIT(DT_BIAS) | BIT(IDS) | BIT(INITIAL) },
+    [MBA_KERNELS_SCAN] = { "selective_scan", &mba_op_selective_scan_bwd,
+                           BIT(X) | BIT(DT) | BIT(B) | BIT(C) | BIT(A_LOG),
+                           BIT(Z) | BIT(D) | BIT(DT_BIAS) | BIT(IDS) | BIT(INITIAL) },
+    [MBA_KERNELS_CONV1D] = { "conv1d", &mba_op_conv1d_bwd, BIT(X) | BIT(WEIGHT), BIT(BIAS) | BIT(IDS) | BIT(INITIAL) },
+    [MBA_KERNELS_GATED_NORM] = { "gated_rmsnorm", &mba_op_gated_rmsnorm_bwd, BIT(X) | BIT(Z) | BIT(WEIGHT), 0 },
+};
+enum { OPERATORS = sizeof operators / sizeof *operators };
+
+static bool is_recurrence(const mba_kernels_desc *d) { return d->op == MBA_KERNELS_SSD || d->op == MBA_KERNELS_SCAN; }
+
+static const char *name_of(const mba_kernels_desc *d, int k)
+{
+    const bool weight = k == MBA_KERNELS_WEIGHT;
+    if (is_recurrence(d) || !(weight || k == MBA_KERNELS_BIAS)) return names[k];
+    return weight ? "weight" : "bias";
+}
+
+/* Types of conv1d and the gated norm. */
+static mba_type type_of_layer(const mba_kernels_desc *d, int k)
+{
+    const mba_dtype act = d->type == MBA_KERNELS_BF16 ? MBA_BF16 : MBA_F32;
+    const bool      conv = d->op == MBA_KERNELS_CONV1D;
+    const int64_t   B = d->batch, L = d->length, D = conv ? d->heads : d->heads * d->head_dim, W = d->taps;
+    switch (k) {
+    case MBA_KERNELS_X:
+    case MBA_KERNELS_Z: return MBA_TYPE(act, B, L, D);
+    case MBA_KERNELS_WEIGHT: return conv ? MBA_TYPE(MBA_F32, D, W) : MBA_TYPE(MBA_F32, D);
+    case MBA_KERNELS_BIAS: return MBA_TYPE(MBA_F32, D);
+    case MBA_KERNELS_IDS: return MBA_TYPE(MBA_I32, B, L);
+    default: return MBA_TYPE(MBA_F32, B, W - 1, D);
+    }
+}
+
 static mba_type type_of(const mba_kernels_desc *d, int k)
 {
     const mba_dtype act = d->type == MBA_KERNELS_BF16 ? MBA_BF16 : MBA_F32;
     const int64_t   B = d->batch, L = d->length, H = d->heads, P = d->head_dim, N = d->state;
     const bool      ssd = d->op == MBA_KERNELS_SSD;
+    if (!is_recurrence(d)) return type_of_layer(d, k);
     switch (k) {
     case MBA_KERNELS_X: return ssd ? MBA_TYPE(act, B, L, H, P) : MBA_TYPE(act, B, L, H);
     case MBA_KERNELS_DT:
@@ -63,8 +107,7 @@ static mba_type type_of(const mba_kernels_desc *d, int k)
 
 static bool is_given(const mba_kernels_desc *d, int k)
 {
-    const bool optional = k == MBA_KERNELS_Z || k >= MBA_KERNELS_D;
-    return !optional || d->given >> k & 1;
+    return (operators[d->op].needs | (operators[d->op].takes & d->given)) >> k & 1;
 }
 
 /* Converts strides to run and pitch of tensor.h: the innermost axes are contiguous, all others have one distance.
@@ -93,20 +136,20 @@ static mba_status add_operand(mba_kernels_plan *p, const mba_kernels_desc *d, in
     const int64_t                  vector = 16 / (int64_t)mba_dtype_bytes(type.dtype);
     int64_t                        run = mba_type_elems(&type), pitch = run;
     bool                           dense = true;
+    const char                    *name = name_of(d, k);
     for (int i = 0; i < 4; i++) dense &= w->stride[i] == 0;
     if (!dense && !one_distance(&type, w->stride, &run, &pitch))
         return mba_fail(MBA_E_SHAPE,
                         "%s lies at strides %lld, %lld, %lld, %lld\n"
                         "why: kernels see rows at one distance\nfix: copy it to dense memory",
-                        names[k], (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
+                        name, (long long)w->stride[0], (long long)w->stride[1], (long long)w->stride[2],
                         (long long)w->stride[3]);
     if (w->skew < 0 || w->skew >= vector)
         return mba_fail(MBA_E_ARG,
                         "%s has a skew of %lld elements\nwhy: 16 bytes hold %lld\n"
                         "fix: how many elements it is beyond a multiple of 16 bytes",
-                        names[k], (long long)w->skew, (long long)vector);
-    p->operand[k] = mba_input_external(p->graph, names[k], type, w->skew, run, pitch,
-                                       d->backward && type.dtype != MBA_I32);
+                        name, (long long)w->skew, (long long)vector);
+    p->operand[k] = mba_input_external(p->graph, name, type, w->skew, run, pitch, d->backward && type.dtype != MBA_I32);
     if (k == MBA_KERNELS_IDS) p->operand[k]->bound = INT32_MAX;
     return MBA_OK;
 }
@@ -116,14 +159,16 @@ static mba_status add_operand(mba_kernels_plan *p, const mba_kernels_desc *d, in
 /* Within these limits every product of dimensions fits into 64 bits. */
 static mba_status check_sizes(const mba_kernels_desc *d)
 {
-    const int64_t P = d->op == MBA_KERNELS_SSD ? d->head_dim : 1;
-    const int64_t dim[] = { d->batch, d->length, d->heads, P, d->groups, d->state };
+    const bool    heads = d->op == MBA_KERNELS_SSD || d->op == MBA_KERNELS_GATED_NORM;
+    const int64_t P = heads ? d->head_dim : 1, G = is_recurrence(d) ? d->groups : 1;
+    const int64_t N = d->op == MBA_KERNELS_GATED_NORM ? 1 : d->state; // taps of conv1d
+    const int64_t dim[] = { d->batch, d->length, d->heads, P, G, N };
     double        all = 1;
     for (size_t i = 0; i < sizeof dim / sizeof *dim; i++) {
         if (dim[i] < 1)
             return mba_fail(MBA_E_ARG,
-                            "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state are "
-                            "at least 1\nfix: set all of them",
+                            "a dimension is %lld\nwhy: batch, length, heads, head_dim, groups and state or taps are "
+                            "at least 1\nfix: set those that this operator has",
                             (long long)dim[i]);
         all *= (double)dim[i];
     }
@@ -146,6 +191,22 @@ static mba_status check_scan(const mba_kernels_desc *d)
     return MBA_OK;
 }
 
+/* Refuses operands and results that conv1d and the gated norm do not have. */
+static mba_status check_layer(const mba_kernels_desc *d)
+{
+    const uint32_t more = d->given & ~(operators[d->op].needs | operators[d->op].takes);
+    for (int k = 0; k < MBA_KERNELS_OPERANDS; k++)
+        if (more >> k & 1)
+            return mba_fail(MBA_E_ARG, "%s has no operand %s\nfix: leave its bit of `given` 0", operators[d->op].name,
+                            name_of(d, k));
+    if (d->op == MBA_KERNELS_GATED_NORM && (d->final || !(d->eps >= 0)))
+        return mba_fail(MBA_E_ARG,
+                        "a gated norm with final %d and eps %g\nwhy: it has no state, and eps is not negative\n"
+                        "fix: leave final 0, set eps",
+                        d->final, d->eps);
+    return MBA_OK;
+}
+
 static mba_status check_desc(const mba_kernels_desc *d)
 {
     if (!d) return mba_fail(MBA_E_ARG, "no description\nfix: a mba_kernels_desc");
@@ -154,8 +215,8 @@ static mba_status check_desc(const mba_kernels_desc *d)
                         "a description of %zu bytes\nwhy: this library (%s) has one of %zu\n"
                         "fix: use the header that came with it, and set .bytes",
                         d->bytes, MBA_COMMIT, sizeof *d);
-    if (d->op != MBA_KERNELS_SSD && d->op != MBA_KERNELS_SCAN)
-        return mba_fail(MBA_E_ARG, "no operator %d\nfix: MBA_KERNELS_SSD or MBA_KERNELS_SCAN", d->op);
+    if (d->op < 0 || d->op >= OPERATORS)
+        return mba_fail(MBA_E_ARG, "no operator %d\nfix: MBA_KERNELS_SSD, _SCAN, _CONV1D or _GATED_NORM", d->op);
     if (d->type != MBA_KERNELS_F32 && d->type != MBA_KERNELS_BF16)
         return mba_fail(MBA_E_ARG, "activations of type %d\nfix: MBA_KERNELS_F32 or MBA_KERNELS_BF16", d->type);
     if (d->given >> MBA_KERNELS_OPERANDS)
@@ -166,6 +227,10 @@ static mba_status check_desc(const mba_kernels_desc *d)
     if (d->op == MBA_KERNELS_SCAN) MBA_TRY(check_scan(d));
     if (d->op == MBA_KERNELS_SSD && d->given >> MBA_KERNELS_Z & 1)
         return mba_fail(MBA_E_UNSUPPORTED, "ssd has no gate z\nfix: multiply y by silu(z) behind it");
+    if (!is_recurrence(d)) MBA_TRY(check_layer(d));
+    if (d->backward < 0 || d->backward > MBA_KERNELS_GRADS_STRIDED)
+        return mba_fail(MBA_E_ARG, "backward is %d\nfix: 0, MBA_KERNELS_GRADS_DENSE or MBA_KERNELS_GRADS_STRIDED",
+                        d->backward);
     return check_sizes(d);
 }
 
@@ -208,13 +273,31 @@ static void append_scan(mba_kernels_plan *p, const mba_kernels_desc *d)
                                                   .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
 }
 
+static void append_conv1d(mba_kernels_plan *p, const mba_kernels_desc *d)
+{
+    mba_tensor **t = p->operand;
+    p->result[MBA_KERNELS_Y] = mba_conv1d(p->graph, .x = t[MBA_KERNELS_X], .w = t[MBA_KERNELS_WEIGHT],
+                                          .bias = t[MBA_KERNELS_BIAS], .ids = t[MBA_KERNELS_IDS],
+                                          .initial = t[MBA_KERNELS_INITIAL], .silu = d->silu != 0,
+                                          .final = d->final ? &p->result[MBA_KERNELS_FINAL] : NULL);
+}
+
+static void append_gated_norm(mba_kernels_plan *p, const mba_kernels_desc *d)
+{
+    mba_tensor **t = p->operand;
+    p->result[MBA_KERNELS_Y] = mba_gated_rmsnorm(p->graph, t[MBA_KERNELS_X], t[MBA_KERNELS_Z], t[MBA_KERNELS_WEIGHT],
+                                                 d->heads, (float)d->eps);
+}
+
 static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
 {
+    static void (*const append[])(mba_kernels_plan *, const mba_kernels_desc *) = { append_ssd, append_scan,
+                                                                                    append_conv1d, append_gated_norm };
     mba_graph    *g = p->graph;
-    const mba_op *backward = d->op == MBA_KERNELS_SSD ? &mba_op_ssd_bwd : &mba_op_selective_scan_bwd;
+    const mba_op *backward = operators[d->op].backward;
     for (int k = 0; k < MBA_KERNELS_OPERANDS; k++)
         if (is_given(d, k)) MBA_TRY(add_operand(p, d, k));
-    (d->op == MBA_KERNELS_SSD ? append_ssd : append_scan)(p, d);
+    append[d->op](p, d);
     MBA_TRY(mba_graph_status(g));
     p->node[FORWARD] = p->result[MBA_KERNELS_Y]->producer_node;
     if (!d->backward) return MBA_OK;
@@ -222,7 +305,7 @@ static mba_status build(mba_kernels_plan *p, const mba_kernels_desc *d)
     for (int32_t i = 0; i < g->nnodes; i++)
         if (g->nodes[i]->op == backward) p->node[BACKWARD] = g->nodes[i];
     mba_assert(p->node[BACKWARD]);
-    for (int k = 0; k < MBA_OUT_MAX; k++)
+    for (int k = 0; d->backward == MBA_KERNELS_GRADS_DENSE && k < MBA_OUT_MAX; k++)
         if (p->node[BACKWARD]->out[k]) mba_make_dense(p->node[BACKWARD]->out[k]);
     return MBA_OK;
 }
@@ -235,8 +318,9 @@ static place place_of(const mba_kernels_plan *p, const mba_tensor *t)
         const mba_tensor *o = p->operand[k];
         if (!o) continue;
         if (o->st == t->st)
-            return (place){ IN, (size_t)k, (size_t)o->offset * mba_dtype_bytes(o->type.dtype), names[k] };
-        if (o->st->grad == t->st) return (place){ DIN, (size_t)k, 0, names[k] };
+            return (place){ IN, (size_t)k, (size_t)o->offset * mba_dtype_bytes(o->type.dtype), o->name };
+        if (o->st->grad == t->st)
+            return (place){ DIN, (size_t)k, (size_t)t->offset * mba_dtype_bytes(t->type.dtype), o->name };
     }
     for (int k = 0; k < MBA_KERNELS_RESULTS; k++) {
         const mba_tensor *r = p->result[k];
@@ -299,7 +383,7 @@ static mba_status check_shared(const mba_kernels_plan *p)
 
 static mba_status create(mba_kernels_plan *p, const mba_kernels_desc *d, const mba_kernels_machine *m)
 {
-    const char *op = d->op == MBA_KERNELS_SSD ? "ssd" : "selective_scan";
+    const char *op = operators[d->op].name;
     MBA_TRY(find_machine(p, m));
     MBA_TRY(mba_graph_create(&p->graph));
     MBA_TRY(build(p, d));

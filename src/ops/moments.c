@@ -23,13 +23,19 @@ mba_status mba_moments_shape(const mba_node *n, mba_type *out, mba_moments_optio
 
 bool mba_moments_of(mba_tensor *in[MBA_IN_MAX], mba_graph *g, mba_group k, mba_tensor *norm)
 {
+    return mba_moments_shard(in, g, k, norm, 1);
+}
+
+bool mba_moments_shard(mba_tensor *in[MBA_IN_MAX], mba_graph *g, mba_group k, mba_tensor *norm, int64_t ranks)
+{
     static const char *const m_name[] = { "m.decay", "m.no_decay" }, *const v_name[] = { "v.decay", "v.no_decay" };
     mba_tensor *grad = mba_flat_grads(g, k);
     if (!grad) return false;
+    const mba_type shard = MBA_TYPE(MBA_F32, mba_elems(grad) / ranks);
     in[P] = mba_flat_params(g, k);
     in[G] = grad;
-    in[M] = mba_state(g, m_name[k], MBA_OPTIM, grad->type);
-    in[V] = mba_state(g, v_name[k], MBA_OPTIM, grad->type);
+    in[M] = mba_state(g, m_name[k], MBA_OPTIM, shard);
+    in[V] = mba_state(g, v_name[k], MBA_OPTIM, shard);
     in[NORM] = norm;
     in[COPY] = mba_flat_copies(g, k);
     return true;

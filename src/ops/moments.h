@@ -31,4 +31,7 @@ mba_status mba_moments_shape(const mba_node *n, mba_type *out, mba_moments_optio
  * gradient. */
 bool mba_moments_of(mba_tensor *in[MBA_IN_MAX], mba_graph *g, mba_group k, mba_tensor *norm);
 
+/* The same for one of several ranks: its moments have 1/ranks of the elements. */
+bool mba_moments_shard(mba_tensor *in[MBA_IN_MAX], mba_graph *g, mba_group k, mba_tensor *norm, int64_t ranks);
+
 #endif

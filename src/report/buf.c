@@ -146,6 +146,15 @@ static mba_word power_of_ten(double v)
     return w;
 }
 
+mba_word mba_two_digits(double v)
+{
+    mba_word w;
+    if (isnan(v)) return (mba_word){ "–" };
+    const int digits = v == 0 ? 0 : (int)floor(log10(fabs(v)));
+    snprintf(w.s, sizeof w.s, "%.*f", digits >= 1 ? 0 : digits < -3 ? 4 : 1 - digits, v);
+    return w;
+}
+
 mba_word mba_num(double v)
 {
     mba_word w;

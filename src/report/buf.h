@@ -39,6 +39,7 @@ typedef struct mba_word {
     char s[48];
 } mba_word;
 mba_word mba_num(double v);
+mba_word mba_two_digits(double v); /* two significant digits, for the first screen: "0.98", "6.8", "67"; "–": NaN */
 /* The same number for programs: nine digits or more, so that it rounds to what mba_num prints. */
 mba_word mba_exact(double v);
 /* The first characters of a name, with … if it was cut; never cuts inside of a character. */

@@ -18,11 +18,12 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
                            store_of("ssd.db", "mamba2", "ssd", "chunk_scan_fwd", 128, true),
                            store_of("long.db", "mamba2", "ssd", "chunk_scan_fwd", 512, true),
                            store_of("variant.db", "mamba2", "ssd", "ssd_fused", 128, true),
+                           store_of("persistent.db", "mamba2", "ssd", "ssd_persistent", 128, true),
                            store_of("peer.db", "mamba2", NULL, "_chunk_scan_fwd_kernel", 128, false) };
-    const char *path[5];
-    for (int i = 0; i < 5; i++) path[i] = scratch(file[i]);
+    const char *path[6];
+    for (int i = 0; i < 6; i++) path[i] = scratch(file[i]);
     mba_stores r;
-    assert_ok(mba_stores_open(&r, path, 5));
+    assert_ok(mba_stores_open(&r, path, 6));
     r.study = true;
     r.whatif = made_up_whatif();
     for (int i = 0; mba_figures[i]; i++) {
@@ -35,11 +36,11 @@ static void every_figure_shows_data_where_stores_have_it(void **state)
         mba_grid_end(&g);
     }
     assert_ok(mba_stores_close(&r));
-    char *page = page_of(path, 4); // a peer has no plan of memory to show
+    char *page = page_of(path, 5); // a peer has no plan of memory to show
     for (int i = 0; mba_figures[i]; i++) {
-        char section[64];
-        snprintf(section, sizeof section, "<section id=\"%s\"", mba_figures[i]->name);
-        const char *at = strstr(page, section), *end = at ? strstr(at, "</section>") : NULL;
+        char article[64];
+        snprintf(article, sizeof article, "<article id=\"%s\"", mba_figures[i]->name);
+        const char *at = strstr(page, article), *end = at ? strstr(at, "</article>") : NULL;
         assert_non_null(end);
         const char *frame = strstr(at, "no data yet");
         if (!strcmp(mba_figures[i]->name, "peers")) continue;
@@ -151,10 +152,11 @@ static void same_drawing(const char *name, const char *got, const char *want)
 /* Every figure and table that committed stores of an H200 have data for: our Mamba-2 first, then what it is compared
  * with. `MBA_GOLDEN=write build/tests/drawings_test` writes them again; look at the difference before it is
  * committed. */
-static const char *const golden_stores[] = { "tests/data/stores/h200_mamba2.db", "tests/data/stores/h200_mamba1.db",
-                                             "tests/data/stores/h200_chunked.db",
-                                             "tests/data/stores/h200_chunked_small.db",
-                                             "tests/data/stores/h200_peer.db" };
+static const char *const golden_stores[] = {
+    "tests/data/stores/h200_mamba2.db",     "tests/data/stores/h200_mamba1.db",
+    "tests/data/stores/h200_chunked.db",    "tests/data/stores/h200_chunked_small.db",
+    "tests/data/stores/h200_persistent.db", "tests/data/stores/h200_peer.db"
+};
 
 static void check_golden(const char *name, const char *ending, mba_buf *made)
 {
@@ -192,7 +194,7 @@ static void figures_of_the_committed_stores_are_golden(void **state)
         check_golden(f->name, f->draw ? "svg" : "csv", &made);
         drawings += f->draw != NULL, tables += !f->draw;
     }
-    assert_int_equal(drawings, 19);
+    assert_int_equal(drawings, 21);
     assert_int_equal(tables, 5);
     assert_ok(mba_stores_close(&r));
 }

@@ -276,7 +276,7 @@ static mba_status over_time_draw(mba_canvas *c, double w, const mba_stores *r, i
 const mba_figure mba_figure_bandwidth_time = {
     "bandwidth_time",
     "Bandwidth over time",
-    "Fig. 4 · bandwidth over time",
+    "Bandwidth over time · kernels of a step",
     "Kernels of a step, sorted by bandwidth: the width is their time, the area is the bytes that they moved.",
     "A low wide block is where the step loses bandwidth. Short fast kernels lift the mean over launches, not the "
     "mean over time.",

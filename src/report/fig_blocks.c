@@ -285,7 +285,7 @@ const mba_figure mba_figure_fig5 = {
     "Mean lifetime of a thread block: resident block cycles over launched blocks. The histograms show records "
     "of single blocks, which some of our kernels write, with median, p95, prologue and epilogue.",
     "Short-lived blocks pay for launch and first loads more often. This figure does not show whether that "
-    "causes low bandwidth; a variant with longer-lived blocks does (Fig. 12). Blocks per SM follow from "
+    "causes low bandwidth; a variant with longer-lived blocks does (Q1 above). Blocks per SM follow from "
     "Little's law. The table has the bytes that an SM and DRAM exchange in a microsecond; multiplied by the "
     "DRAM latency (0.34 µs on an H200, measured by pointer chasing), these are the bytes in flight.",
     "counters of occupancy (mambascope profile --metric-sets occupancy), or records of blocks (--blocks)",
@@ -501,6 +501,37 @@ static void fig8_legend(mba_buf *b, const mba_stores *r, int run)
     mba_legend_view(b, 0, "gemm", "measured occupancy");
     for (int i = 0; i < KNOWN; i++) mba_legend_view(b, 1, reasons[i].paint, reasons[i].text);
     mba_legend_view(b, 1, "oth", "other reasons");
+}
+
+/* Occupancy that registers limit and time that registers limit are two things: the share of the time with such
+ * occupancy, and what twice the registers give in the simulator. */
+void mba_registers_explained(mba_buf *b, const mba_stores *r, int run)
+{
+    mba_assert(run >= 0 && run < r->n);
+    const mba_analysis *a = r->run[run].a;
+    const mba_whatif   *w = r->whatif;
+    double              by = 0, all = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (k->launches <= 0 || !k->row->limiter) continue;
+        all += k->step_s;
+        if (strstr(k->row->limiter, "register")) by += k->step_s;
+    }
+    if (!(all > 0)) return;
+    mba_buf_add(
+        b,
+        "<p><b>Registers.</b> They limit the occupancy of kernels with %s %% of the time: no further block fits "
+        "beside those that run. That is not a limit of time: it costs time only where the warps that do fit "
+        "wait for latency.",
+        mba_num(100 * by / all).s);
+    for (int m = 0; w && m < w->nmodels; m++)
+        for (int k = 0; k < w->ncurves && !strcmp(w->model[m].name, a->workload); k++)
+            for (int i = 0; i < w->curve[k].n && !strcmp(w->curve[k].key, "registers"); i++)
+                if (w->curve[k].value[i] == 2 && isfinite(w->model[m].curve_ms[MBA_WI_STEP][k][i]))
+                    mba_buf_add(b, " SIMULATED: twice the registers make the step %s × and SSM operators %s × as fast.",
+                                mba_num(mba_wi_speedup(w, m, MBA_WI_STEP, k, i)).s,
+                                mba_num(mba_wi_speedup(w, m, MBA_WI_SSM, k, i)).s);
+    mba_buf_put(b, "</p>");
 }
 
 static const char *const fig8_views[] = { "occupancy", "stalls", NULL };

@@ -223,7 +223,7 @@ static void reuse_heading(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_reuse = {
     "reuse",
     "Reuse",
-    "Fig. 3 · producer to consumer",
+    "Reuse · producer to consumer",
     "The largest flows between operators, and how much of each an implementation could still find in the last-level "
     "cache.",
     "A read is within reach if its bytes and those touched since the last use of the memory fit in the cache. "

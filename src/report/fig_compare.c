@@ -8,24 +8,8 @@
 
 #include "report/figure.h"
 #include "report/lines.h"
-
-/* Sums over the SSM kernels of a step. */
-typedef struct ssm_sums {
-    double s, least_flops, bytes;
-} ssm_sums;
-
-static ssm_sums ssm_of(const mba_analysis *a)
-{
-    ssm_sums t = { 0 };
-    for (int64_t i = 0; i < a->nkernels; i++) {
-        const mba_kernel_view *k = &a->kernel[i];
-        if (!mba_in_group(k, MBA_SSM_KERNELS)) continue;
-        t.s += k->step_s;
-        t.least_flops += k->per_step * (k->least.tensor_flops + k->least.vector_flops);
-        t.bytes += k->per_step * k->counted.dram_bytes;
-    }
-    return t;
-}
+#include "report/questions.h"
+#include "report/ssm_runs.h"
 
 static bool has_operator(const mba_analysis *a, const char *name)
 {
@@ -83,24 +67,17 @@ static const struct {
                          "time-weighted",
                          "GB/s" } };
 
-/* NaN unless bytes were counted: least bytes over time are only a bound and cannot be compared. */
-static double counted_gb_s(const mba_analysis *a)
-{
-    const mba_bandwidth w = mba_bandwidth_of(a, MBA_SSM_KERNELS);
-    return w.least ? NAN : w.weighted / 1e9;
-}
-
 static double aspect(const mba_analysis *a, int i)
 {
     mba_assert(a && i >= 0 && i < ASPECTS);
-    const ssm_sums t = ssm_of(a);
+    const mba_ssm_sums t = mba_ssm_of(a);
     switch (i) {
     case 0: return 1e6 * a->plain_s / a->units;
     case 1: return 1e6 * t.s / a->units;
     case 2: return 100 * mba_kind_s(a, MBA_SSM) / a->busy_s;
     case 3: return 1e-6 * t.least_flops / a->units;
     case 4: return mba_percent_of_least(a, MBA_SSM_KERNELS);
-    default: return counted_gb_s(a);
+    default: return mba_ssm_gb_s(a);
     }
 }
 
@@ -183,23 +160,12 @@ const mba_figure mba_figure_fig10 = { "fig10",
 
 /* ---- Fig. 11: sizes; Fig. 12: variants ---- */
 
-/* The same workload and number of parameters (a preset with fewer layers is another model) on the same machine. */
-static bool same_model(const mba_run *a, const mba_run *b)
-{
-    return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
-           && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
-}
-
-static bool same_size(const mba_run *a, const mba_run *b)
-{
-    return a->a->units == b->a->units && !strcmp(a->a->batch, b->a->batch);
-}
-
 /* True if another run has the same model on the same machine at the same size, or (`same` false) at another size. */
 static bool has_partner(const mba_stores *r, int i, bool same)
 {
     for (int j = 0; j < r->n; j++)
-        if (j != i && same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]) == same) return true;
+        if (j != i && mba_same_model(&r->run[i], &r->run[j]) && mba_same_size(&r->run[i], &r->run[j]) == same)
+            return true;
     return false;
 }
 
@@ -221,31 +187,13 @@ static bool has_variants(const mba_stores *r, int run)
     return any_partner(r, true);
 }
 
-/* The variants of the SSM operators of a run: "ssd fused, ssd_bwd fused". */
-static mba_name variants_of(const mba_analysis *a)
-{
-    mba_name    w = { "" };
-    const char *seen[8];
-    int         n = 0;
-    for (int64_t i = 0; i < a->nnodes && n < 8; i++) {
-        const mba_row_node *k = &a->node[i];
-        bool                known = !k->op || !k->variant || !k->kind || strcmp(k->kind, "ssm");
-        for (int j = 0; j < n && !known; j++) known = !strcmp(seen[j], k->op);
-        if (known) continue;
-        const size_t used = strlen(w.s);
-        snprintf(w.s + used, sizeof w.s - used, "%s%s %s", n ? ", " : "", k->op, k->variant);
-        seen[n++] = k->op;
-    }
-    return w;
-}
-
 /* Time of the slowest run of the same model and size divided by that of run i; which: 0 the step, 1 SSM operators. */
 static double faster(const mba_stores *r, int i, int which)
 {
     mba_assert(i >= 0 && i < r->n);
     double slowest = aspect(r->run[i].a, which);
     for (int j = 0; j < r->n; j++)
-        if (same_model(&r->run[i], &r->run[j]) && same_size(&r->run[i], &r->run[j]))
+        if (mba_same_model(&r->run[i], &r->run[j]) && mba_same_size(&r->run[i], &r->run[j]))
             slowest = fmax(slowest, aspect(r->run[j].a, which));
     return slowest / aspect(r->run[i].a, which);
 }
@@ -263,13 +211,13 @@ static void add_partner(mba_grid *g, const mba_stores *r, int i)
 {
     const mba_analysis *a = r->run[i].a;
     mba_grid_text(g, mba_run_label(r, i));
-    mba_grid_text(g, variants_of(a).s);
+    mba_grid_text(g, mba_variants_of(a).s);
     mba_grid_number(g, a->units);
     mba_grid_number(g, aspect(a, 0));
     mba_grid_number(g, aspect(a, 1));
     mba_grid_number(g, aspect(a, 4));
     mba_grid_number(g, aspect(a, 5));
-    mba_grid_number(g, ssm_of(a).bytes / 1e6);
+    mba_grid_number(g, mba_ssm_of(a).bytes / 1e6);
 }
 
 static const mba_grid_column partner_columns[] = { PARTNER_COLUMNS, { 0 } };
@@ -281,26 +229,6 @@ static mba_status fig11_numbers(mba_grid *g, const mba_stores *r, int run)
         if (has_partner(r, i, false)) add_partner(g, r, i);
     }
     return MBA_OK;
-}
-
-/* L2 bytes of the SSM kernels of a step, and the mean lifetime of their blocks, weighted by time. NaN if one of them
- * was not counted. */
-typedef struct inside {
-    double l2_bytes, block_s;
-} inside;
-static inside inside_of(const mba_analysis *a)
-{
-    inside in = { 0, 0 };
-    double s = 0;
-    for (int64_t i = 0; i < a->nkernels; i++) {
-        const mba_kernel_view *k = &a->kernel[i];
-        if (k->launches <= 0 || !mba_in_group(k, MBA_SSM_KERNELS)) continue;
-        in.l2_bytes += k->per_step * k->counted.l2_bytes;
-        in.block_s += k->step_s * k->counted.block_s;
-        s += k->step_s;
-    }
-    in.block_s /= s;
-    return in;
 }
 
 static const mba_grid_column variant_columns[] = { PARTNER_COLUMNS,
@@ -317,8 +245,8 @@ static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_analysis *a = r->run[i].a;
         if (!has_partner(r, i, true)) continue;
         add_partner(g, r, i);
-        mba_grid_number(g, inside_of(a).l2_bytes / 1e6);
-        mba_grid_number(g, 1e6 * inside_of(a).block_s);
+        mba_grid_number(g, mba_ssm_of(a).l2_bytes / 1e6);
+        mba_grid_number(g, 1e6 * mba_ssm_of(a).block_s);
         mba_grid_number(g, faster(r, i, 0));
         mba_grid_number(g, faster(r, i, 1));
     }
@@ -327,10 +255,10 @@ static mba_status fig12_numbers(mba_grid *g, const mba_stores *r, int run)
 
 bool mba_run_is_size(const mba_stores *r, int run)
 {
-    const mba_name by = variants_of(r->run[run].a);
+    const mba_name by = mba_variants_of(r->run[run].a);
     for (int i = 0; run >= r->shown && i < r->shown; i++)
-        if (same_model(&r->run[i], &r->run[run]) && !same_size(&r->run[i], &r->run[run])
-            && !strcmp(by.s, variants_of(r->run[i].a).s))
+        if (mba_same_model(&r->run[i], &r->run[run]) && !mba_same_size(&r->run[i], &r->run[run])
+            && !strcmp(by.s, mba_variants_of(r->run[i].a).s))
             return true;
     return false;
 }
@@ -344,18 +272,35 @@ static double length_of(const mba_run *run)
 
 enum { BY_LENGTH, BY_UNITS };
 static double swept(const mba_run *run, int view) { return view == BY_LENGTH ? length_of(run) : run->a->units; }
-static double held(const mba_run *run, int view) { return view == BY_LENGTH ? run->a->units : 0; }
 
-/* True if two runs belong to one line: the same model with the same variants, equal in all but the swept parameter. */
-static bool of_one_line(const mba_run *a, const mba_run *b, int view)
+/* The same model with the same variants. */
+static bool of_one_kind(const mba_run *a, const mba_run *b)
 {
-    return same_model(a, b) && held(a, view) == held(b, view) && !strcmp(variants_of(a->a).s, variants_of(b->a).s);
+    return mba_same_model(a, b) && !strcmp(mba_variants_of(a->a).s, mba_variants_of(b->a).s);
+}
+
+/* What does not change along a line. By length: the tokens of a step, those of the first run of its kind also for one
+ * sequence that is longer than that. */
+static double held(const mba_stores *r, int run, int view)
+{
+    const mba_analysis *a = r->run[run].a;
+    int                 first = 0;
+    if (view != BY_LENGTH) return 0;
+    while (!of_one_kind(&r->run[first], &r->run[run]) && first < run) first++;
+    const double tokens = r->run[first].a->units;
+    return length_of(&r->run[run]) == a->units && a->units > tokens ? tokens : a->units;
+}
+
+/* True if two runs belong to one line: equal in all but the swept parameter. */
+static bool of_one_line(const mba_stores *r, int a, int b, int view)
+{
+    return of_one_kind(&r->run[a], &r->run[b]) && held(r, a, view) == held(r, b, view);
 }
 
 static int first_of_line(const mba_stores *r, int run, int view)
 {
     int first = 0;
-    while (!of_one_line(&r->run[first], &r->run[run], view) && first < run) first++;
+    while (!of_one_line(r, first, run, view) && first < run) first++;
     return first;
 }
 
@@ -371,7 +316,7 @@ static int look_of(const mba_stores *r, int run)
 static const char *name_of(const mba_stores *r, int run)
 {
     for (int i = 0; i < run; i++)
-        if (!strcmp(r->run[i].a->workload, r->run[run].a->workload) && !of_one_line(&r->run[i], &r->run[run], BY_UNITS))
+        if (!strcmp(r->run[i].a->workload, r->run[run].a->workload) && !of_one_line(r, i, run, BY_UNITS))
             return mba_run_label(r, run);
     return r->run[run].a->workload;
 }
@@ -383,7 +328,7 @@ static mba_line line_from(const mba_stores *r, int first, int view)
     for (int i = first; i < r->n && l.n < MBA_LINE_POINTS; i++) {
         const double x = swept(&r->run[i], view);
         int          at = 0;
-        if (!(x > 0) || !of_one_line(&r->run[first], &r->run[i], view)) continue;
+        if (!(x > 0) || !of_one_line(r, first, i, view)) continue;
         while (at < l.n && l.x[at] < x) at++;
         if (at < l.n && l.x[at] == x) continue;
         for (int k = l.n++; k > at; k--) l.x[k] = l.x[k - 1], l.y[k] = l.y[k - 1];
@@ -424,7 +369,7 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
         const mba_line *l = &line[which];
         const int       from = view == BY_LENGTH ? 0 : l->n - 1, to = view == BY_LENGTH ? l->n - 1 : 0;
         mba_buf_add(b, "At %s instead of %s %s costs %s × as much in ", mba_num(l->x[to]).s, mba_num(l->x[from]).s,
-                    what[view], mba_num(most).s);
+                    what[view], mba_two_digits(most).s);
         mba_buf_html(b, l->name);
         if (n > 1) mba_buf_add(b, ", the most of %d models", n);
         return;
@@ -434,7 +379,7 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 
 static void size_chart(mba_canvas *c, double w, const mba_stores *r, int view)
 {
-    static const char *const x[] = { "tokens of a sequence, as many of a step (log)",
+    static const char *const x[] = { "tokens of a sequence; as many of a step, or one sequence (log)",
                                      "tokens, images or graphs of a step (log)" };
     mba_line                 line[LINES_MAX];
     const int                n = lines_of(r, view, line);
@@ -483,7 +428,7 @@ static void fig12_heading(mba_buf *b, const mba_stores *r, int run)
 static int first_variant(const mba_stores *r, int i)
 {
     int k = 0;
-    while (!same_model(&r->run[i], &r->run[k]) || !same_size(&r->run[i], &r->run[k])) k++;
+    while (!mba_same_model(&r->run[i], &r->run[k]) || !mba_same_size(&r->run[i], &r->run[k])) k++;
     mba_assert(k < r->n); // i has a partner
     return k;
 }
@@ -492,8 +437,8 @@ static int first_variant(const mba_stores *r, int i)
 static void draw_moved(mba_svg *s, double y, const mba_analysis *a, bool first)
 {
     static const char *const heading[] = { "DRAM GB", "L2 GB", "GB/s", "block µs" };
-    const inside             in = inside_of(a);
-    const double             v[] = { ssm_of(a).bytes / 1e9, in.l2_bytes / 1e9, aspect(a, 5), 1e6 * in.block_s };
+    const mba_ssm_sums       in = mba_ssm_of(a);
+    const double             v[] = { mba_ssm_of(a).bytes / 1e9, in.l2_bytes / 1e9, aspect(a, 5), 1e6 * in.block_s };
     for (int j = 0; j < 4; j++) {
         const double x = s->w - 4 - 66 * (3 - j);
         if (first) mba_svg_text(s, x, 16, "t3", 'e', "%s", heading[j]);
@@ -531,7 +476,7 @@ static mba_status fig12_draw(mba_canvas *c, double w, const mba_stores *r, int r
             mba_svg_mark(&s, k ? MBA_DIAMOND : MBA_CIRCLE, mba_at(x, v[k]), k ? y + 4 : y - 4, 5, k ? "ssm" : "gemm",
                          false,
                          mba_tip(c, "%s · %s|%s × the slowest|%s", mba_run_label(r, i), k ? "SSM operators" : "step",
-                                 mba_num(v[k]).s, variants_of(r->run[i].a).s),
+                                 mba_num(v[k]).s, mba_variants_of(r->run[i].a).s),
                          NULL);
         }
     }
@@ -551,10 +496,11 @@ const mba_figure mba_figure_fig11 = {
     "fig11",
     "Sensitivity",
     "Fig. 11 · sensitivity to size",
-    "Time of a step per token, image or graph of the same model at other lengths and batches.",
+    "Measured time of a step per token, image or graph of the same model at other lengths and batches.",
     "Flat line: the cost per unit does not depend on the size. Where the time per unit stops falling as steps "
-    "grow, the machine is fully used.",
-    "stores of one model at several sizes: mambascope suite --full --device cuda; or mambascope profile --length "
+    "grow, the machine is fully used. More sizes follow, simulated.",
+    "stores of one model at several sizes, part sizes of mambascope suite --full --device cuda; or mambascope profile "
+    "--length "
     "512 --out a.db; --length 4096 --out b.db; mambascope report a.db b.db",
     true,
     NULL,
@@ -569,13 +515,12 @@ const mba_figure mba_figure_fig11 = {
 const mba_figure mba_figure_fig12 = {
     "fig12",
     "Variants",
-    "Fig. 12 · fused and persistent variants",
+    "Fig. 12 · all variants",
     "The same model and size with other {variants|variant} of its operators; on the right, the bytes that the {SSM "
     "kernels} "
     "of a step move, and their block lifetimes (mean, weighted by time).",
-    "This is the intervention behind claim F5: do longer-lived blocks move more bytes per second (DRAM GB/s in "
-    "the table)? Variants differ in other ways too: fused ones also move fewer bytes. A yes therefore agrees "
-    "with the claim but does not prove it.",
+    "Variants differ in several ways: fused kernels launch less, move fewer bytes, and divide the work otherwise. "
+    "{#persistent} has those that differ in the lifetime of blocks alone.",
     "stores of one model and size with other variants: mambascope profile --op ssd=VARIANT --out b.db; mambascope "
     "report a.db b.db",
     true,
@@ -587,3 +532,17 @@ const mba_figure mba_figure_fig12 = {
     fig12_draw,
     fig12_legend
 };
+
+void mba_sizes_sure(mba_buf *b, const mba_stores *r)
+{
+    int    models = 0, runs = 0;
+    double longest = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (!has_partner(r, i, false)) continue;
+        runs++;
+        models += first_of_line(r, i, BY_UNITS) == i;
+        longest = fmax(longest, length_of(&r->run[i]));
+    }
+    mba_buf_add(b, "measured: %d runs, %d model%s with their kernels", runs, models, models == 1 ? "" : "s");
+    if (longest > 0) mba_buf_add(b, ", sequences of up to %s tokens", mba_num(longest).s);
+}

@@ -92,10 +92,9 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
         if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
         kind[n++] = k;
-        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k)),
-            mba_range_extend(&seen, floor_ms(a, k));
+        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k));
     }
-    seen = mba_decades(seen, 0.1, 100);
+    seen = mba_decades(seen, 0.1, 100); // of times: a floor may be a billionth of them
     const mba_lanes rows = mba_lanes_for(w, n, 10, 24);
     const mba_scale x = mba_log(seen.lo, seen.hi, rows.left, w - 14);
     mba_svg         s = mba_svg_begin(c, w, rows.bottom + 40, "Ours and a peer's program by operator class");
@@ -105,7 +104,7 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
                      peer = 1e3 * mba_kind_s(b, kind[i]), least = floor_ms(a, kind[i]);
         mba_svg_text(&s, rows.left - 8, y + 4, "", 'e', "%s", mba_kind_long(kind[i]));
         if (ours > 0 && peer > 0) mba_svg_line(&s, mba_at(x, ours), y, mba_at(x, peer), y, "stem", NULL);
-        if (least > 0)
+        if (least >= x.lo)
             mba_svg_bar(&s, mba_at(x, least) - 1.5, y - 8, 3, 16, "", "measured",
                         mba_tip(c, "%s · floor|%s ms", mba_kind_long(kind[i]), mba_num(least).s), NULL);
         if (peer > 0)

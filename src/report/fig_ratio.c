@@ -284,7 +284,7 @@ static void floor_legend(mba_buf *b, const mba_stores *r, int run)
 const mba_figure mba_figure_roofline_time = {
     "roofline_time",
     "Floors",
-    "Fig. 6 · measured time and the four floors",
+    "Floors · measured time and the four floors",
     "The floor of a launch by each resource, from {least work} and {ceilings|ceiling}, and its median time on the "
     "timeline.",
     "The rightmost floor is the {kernel floor}; the line to the measured tick is what could be saved. \"{Bound "

@@ -162,8 +162,9 @@ const mba_figure mba_figure_timeline = {
     "Timeline",
     "Timeline · one step",
     "Every kernel and copy of one step, to scale, in consecutive strips; gaps are empty.",
-    "The strips show the whole step. The zoom below shows every event with its name and time: drag, or use the "
-    "buttons; arrow keys move, + and − zoom.",
+    "The strips show the whole step. The zoom below shows phases, layers and every kernel with its name and time: "
+    "drag, "
+    "or use the buttons; arrow keys move, + and − zoom.",
     "a timeline: mambascope profile --model NAME --out run.db",
     false,
     NULL,
@@ -176,6 +177,22 @@ const mba_figure mba_figure_timeline = {
 };
 
 /* ---- for the script ---- */
+
+/* From, to and number of each layer, in ns: as long as events of one phase belong to it. */
+static void layers_json(mba_buf *b, const mba_timeline_event *m, int64_t n)
+{
+    bool any = false;
+    mba_buf_put(b, "],\"layers\":[");
+    for (int64_t i = 0, k; i < n; i = k) {
+        double end = 0;
+        for (k = i; k < n && m[k].layer == m[i].layer && m[k].phase == m[i].phase; k++)
+            end = fmax(end, m[k].start_s + m[k].duration_s);
+        mba_assert(k > i);
+        if (m[i].layer == MBA_ABSENT) continue;
+        mba_buf_add(b, "%s%.0f,%.0f,%lld", any ? "," : "", 1e9 * m[i].start_s, 1e9 * end, (long long)m[i].layer);
+        any = true;
+    }
+}
 
 /* Each name once; five numbers per event: start relative to the previous event and duration in ns, name, class, phase.
  */
@@ -201,6 +218,7 @@ mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a)
         mba_buf_add(b, "%s%lld,%.0f,%d,%d,%d", i ? "," : "", (long long)(start - before), 1e9 * m[i].duration_s, at,
                     m[i].kind, m[i].phase);
     }
+    layers_json(b, m, shown);
     mba_buf_put(b, "],\"names\":[");
     for (int i = 0; i < names; i++) {
         if (i) mba_buf_put(b, ",");

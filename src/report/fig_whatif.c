@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fig_whatif.c -- what the simulator says: Fig. 13, other machines, other sizes, and its errors.
+/* fig_whatif.c -- what the simulator says: Fig. 13, other sizes, and its errors. fig_machines.c has other machines.
  *
  * Simulated marks are hollow. The sliders of Fig. 13 are made by the script from what whatif_json.c writes. */
 #include <math.h>
@@ -126,7 +126,7 @@ const mba_figure mba_figure_fig13 = {
     "What-if",
     "Fig. 13 · what-if",
     "SIMULATED training steps on a machine with one number changed; below, sliders over a grid of three.",
-    "Hollow marks are simulated, with the error that the section on validation states. Launches: 0.5 is half "
+    "Hollow marks are simulated, with the errors of {#validation}. Launches: 0.5 is half "
     "the cost. A flat line: this number does not limit the step.",
     "the simulator: mambascope report without --no-simulation",
     true,
@@ -255,12 +255,12 @@ static mba_status sensitivity_draw(mba_canvas *c, double width, const mba_stores
 const mba_figure mba_figure_sensitivity = {
     "sensitivity",
     "What helps SSM",
-    "Fig. 13 · sensitivity to each number of the machine",
+    "What helps SSM · every number of the machine doubled",
     "SIMULATED speed-up of the SSM operators of a step, and of the whole step, if one number of the machine is "
     "doubled (launches: half the cost).",
     "Hollow marks are simulated. The step time hides what SSM operators gain, because GEMM takes most of it. If "
     "only the clock helps, latency is the limit. The simulator is less accurate for single operators than for "
-    "steps; the error budget has both. The sliders above can show the SSM operators only.",
+    "steps; {#validation} has both. The sliders above can show the SSM operators only.",
     "the simulator: mambascope report without --no-simulation",
     true,
     sensitivity_views,
@@ -269,125 +269,6 @@ const mba_figure mba_figure_sensitivity = {
     sensitivity_heading,
     sensitivity_numbers,
     sensitivity_draw,
-    model_legend
-};
-
-/* ---- other machines ---- */
-
-static const mba_grid_column machine_columns[] = { { "model", "model" },
-                                                   { "batch", "batch" },
-                                                   { "machine", "machine" },
-                                                   { "grade", "grade" },
-                                                   { "step_ms", "step, ms" },
-                                                   { "low_ms", "band from, ms" },
-                                                   { "high_ms", "to, ms" },
-                                                   { "units_per_s", "units per s" },
-                                                   { "measured_ms", "measured, ms" },
-                                                   { 0 } };
-
-static double measured_on(const mba_whatif *w, int model, int machine)
-{
-    return strcmp(w->machines[machine], w->machine) ? NAN : w->model[model].measured_ms[MBA_WI_STEP];
-}
-
-static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
-{
-    const mba_whatif *w = r->whatif;
-    (void)run;
-    for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->nmachines; k++) {
-            const double ms = w->model[m].machine_ms[k];
-            mba_grid_text(g, w->model[m].name);
-            mba_grid_text(g, w->model[m].batch);
-            mba_grid_text(g, w->machines[k]);
-            mba_grid_text(g, (const char[]){ w->grades[k], 0 });
-            mba_grid_number(g, ms);
-            mba_grid_number(g, ms * w->low);
-            mba_grid_number(g, ms * w->high);
-            mba_grid_number(g, 1e3 * w->model[m].units / ms);
-            mba_grid_number(g, measured_on(w, m, k));
-        }
-    return MBA_OK;
-}
-
-/* Speed relative to the base machine: the geometric mean over the models that fit both; 0: none does. */
-static double times_faster(const mba_whatif *w, int machine)
-{
-    double sum = 0;
-    int    n = 0, own = 0;
-    while (own < w->nmachines && strcmp(w->machines[own], w->machine)) own++;
-    for (int m = 0; m < w->nmodels && own < w->nmachines; m++) {
-        const double ratio = w->model[m].machine_ms[own] / w->model[m].machine_ms[machine];
-        if (isfinite(ratio) && ratio > 0) sum += log(ratio), n++;
-    }
-    return n ? exp(sum / n) : 0;
-}
-
-static void machine_heading(mba_buf *b, const mba_stores *r, int run)
-{
-    const mba_whatif *w = r->whatif;
-    int               best = 0;
-    (void)run;
-    for (int k = 1; k < w->nmachines; k++)
-        if (times_faster(w, k) > times_faster(w, best)) best = k;
-    if (strcmp(w->machines[best], w->machine) && times_faster(w, best) > 1)
-        mba_buf_add(b, "SIMULATED: of %d GPUs the %s is fastest, %s × the %s in the mean of %d model%s", w->nmachines,
-                    w->machines[best], mba_num(times_faster(w, best)).s, w->machine, w->nmodels,
-                    w->nmodels == 1 ? "" : "s");
-    else mba_buf_add(b, "SIMULATED: %d model%s on %d GPUs", w->nmodels, w->nmodels == 1 ? "" : "s", w->nmachines);
-}
-
-static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
-{
-    const mba_whatif *w = r->whatif;
-    const bool        narrow = width <= MBA_NARROW;
-    const double      left = narrow ? 78 : 96, rh = 30;
-    mba_range         seen = { NAN, NAN };
-    (void)run, (void)view;
-    for (int m = 0; m < w->nmodels; m++)
-        for (int k = 0; k < w->nmachines; k++) mba_range_extend(&seen, w->model[m].machine_ms[k]);
-    seen = mba_decades(seen, 1, 1000);
-    mba_svg         s = mba_svg_begin(c, width, 12 + rh * w->nmachines + 40, "Simulated steps on every machine");
-    const mba_scale x = mba_log(seen.lo, seen.hi, left, width - 12);
-    mba_svg_axis(&s, x, 6, 10 + rh * w->nmachines, "ms per step (log), SIMULATED");
-    for (int k = 0; k < w->nmachines; k++) {
-        const double y = 10 + rh * (k + 0.5);
-        mba_svg_text(&s, left - 8, y + 4, "b halo", 'e', "%s %c", w->machines[k], w->grades[k]);
-        for (int m = 0; m < w->nmodels; m++) {
-            const double ms = w->model[m].machine_ms[k], measured = measured_on(w, m, k);
-            if (!isfinite(ms)) continue;
-            mba_svg_line(&s, mba_at(x, ms * w->low), y, mba_at(x, ms * w->high), y, "stem", NULL);
-            mba_svg_mark(&s, mba_look_shape(m), mba_at(x, ms), y, 5, mba_look_paint(m), true,
-                         mba_tip(c, "%s on %s · SIMULATED, grade %c|%s ms a step; band %s to %s", w->model[m].name,
-                                 w->machines[k], w->grades[k], mba_num(ms).s, mba_num(ms * w->low).s,
-                                 mba_num(ms * w->high).s),
-                         NULL);
-            if (measured > 0)
-                mba_svg_mark(&s, mba_look_shape(m), mba_at(x, measured), y, 3, mba_look_paint(m), false,
-                             mba_tip(c, "%s on %s · measured|%s ms a step", w->model[m].name, w->machines[k],
-                                     mba_num(measured).s),
-                             NULL);
-        }
-    }
-    mba_svg_end(&s);
-    return MBA_OK;
-}
-
-const mba_figure mba_figure_machines = {
-    "machines",
-    "Other GPUs",
-    "Fig. 13 · other machines",
-    "SIMULATED step time of each model on every machine that comes with the program; filled marks: measured.",
-    "The {band} spans the smallest and the largest ratio of measured to predicted time over whole steps on the "
-    "H200. {Grade|grade} B: validated against measured times of that machine; C: not validated.",
-    "the simulator: mambascope report without --no-simulation",
-    true,
-    NULL,
-    machine_columns,
-    has_whatif,
-    machine_heading,
-    machine_numbers,
-    machine_draw,
     model_legend
 };
 
@@ -459,7 +340,7 @@ static const char *const size_views[] = { "length", "batch", "chunk", "state", "
 const mba_figure mba_figure_sizes = {
     "sizes",
     "Other sizes",
-    "Fig. 11 · sensitivity, simulated",
+    "Other sizes · simulated",
     "SIMULATED time per token of the language models at other lengths, batches, chunks, states and head widths.",
     "Hollow marks are simulated. Sizes that a model does not have are left out. Where our kernels choose their "
     "own chunk size, the line is flat.",
@@ -493,9 +374,10 @@ static mba_status validation_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const mba_whatif *w = r->whatif;
     (void)run;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < MBA_WI_SCORES; i++) {
         const mba_wi_score *s = &w->score[i];
-        const double        v[] = { s->points, NAN, NAN, s->mean, s->p90, s->worst, s->correlation, s->roofline };
+        if (!s->points) continue;
+        const double v[] = { s->points, NAN, NAN, s->mean, s->p90, s->worst, s->correlation, s->roofline };
         mba_grid_text(g, s->name);
         for (int k = 0; k < 8; k++) mba_grid_number(g, v[k]);
     }
@@ -517,6 +399,9 @@ static void validation_heading(mba_buf *b, const mba_stores *r, int run)
         least = fmin(least, error_of(&w->step[i])), most = fmax(most, error_of(&w->step[i]));
     mba_buf_add(b, "The simulator's mean error is %s %% over %d held-out points, and %s to %s %% on whole steps",
                 mba_num(w->score[0].mean).s, w->score[0].points, mba_num(least).s, mba_num(most).s);
+    if (w->score[2].points)
+        mba_buf_add(b, "; what-ifs: %d of %d changes within 10 %%, %d of the wrong sign", w->changes_within, w->changes,
+                    w->changes_opposite);
 }
 
 /* "mamba2-headline --batch 4 --length 4096 --op X" as "mamba2-headline, 4 × 4096, X". */
@@ -574,8 +459,12 @@ const mba_figure mba_figure_validation = {
     "Validation · errors of simulated numbers",
     "The simulator against times measured on an H200: whole steps, and in the table all operators, {fitted} and "
     "{held out}.",
-    "The split into fitted and held-out points was made before the first comparison. A speed-up smaller than "
-    "the error of a step is not a finding. `mambascope validate --points` prints every point.",
+    "The split into fitted and held-out points was made before the first comparison. The error that holds for a "
+    "what-if "
+    "is that of changes: an H200 with fewer SMs, less L2 or slower units was imitated, and its slow-down predicted; "
+    "SSM "
+    "kernels are not among them. A speed-up smaller than that, or than the error of a step, is not a finding. "
+    "`mambascope validate --points` prints every point, `--counterfactual -` every change.",
     "the simulator: mambascope report without --no-simulation",
     true,
     NULL,

@@ -18,6 +18,34 @@ const mba_figure *const mba_figures[] = {
     NULL,
 };
 
+const mba_outline mba_page_outline[] = {
+#define SECTION(id, title) { .section = id, .words = title },
+#define FIGURE(name)       { .figure = &mba_figure_##name },
+#define PART(name)         { .part = #name },
+#include "report/figures.def"
+#undef FIGURE
+    { 0 },
+};
+
+static const char *name_in(const mba_outline *o) { return o->figure ? o->figure->name : o->part ? o->part : ""; }
+
+int mba_section_of(const char *name, size_t n)
+{
+    int number = 1; // the answer
+    for (const mba_outline *o = mba_page_outline; o->section || o->figure || o->part; o++) {
+        number += o->section != NULL;
+        if (strlen(name_in(o)) == n && !strncmp(name_in(o), name, n)) return number;
+    }
+    return 0;
+}
+
+void mba_section_link(mba_buf *b, const char *name, size_t n)
+{
+    const int number = mba_section_of(name, n);
+    mba_assert(number > 1);
+    mba_buf_add(b, "<a href=\"#%.*s\">section\u00a0%d</a>", (int)n, name, number);
+}
+
 static const struct {
     const char *old, *now;
 } aliases[] = {
@@ -52,10 +80,12 @@ const char *mba_run_label(const mba_stores *r, int run)
 
 bool mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
+bool mba_run_is_cpu(const mba_analysis *a) { return !strcmp(a->device, "cpu"); }
+
 const char *mba_run_device(const mba_analysis *a)
 {
     const char *gpu = mba_env_find(a, "gpu.name"), *cpu = mba_env_find(a, "cpu.name");
-    const bool  on_cpu = !strcmp(a->device, "cpu");
+    const bool  on_cpu = mba_run_is_cpu(a);
     return gpu && !on_cpu ? gpu : cpu && on_cpu ? cpu : a->device;
 }
 

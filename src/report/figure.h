@@ -29,11 +29,25 @@ typedef struct mba_figure {
 extern const mba_figure *const mba_figures[];         /* in the order of the page, NULL at the end */
 const char *mba_figure_old_name(const mba_figure *f); /* a former name, for links to the page; NULL: none */
 
+/* ---- sections ---- */
+/* The page in order: a section begins (its id and its title), a figure, or another part of the page by its name. The
+ * last is empty. */
+typedef struct mba_outline {
+    const char       *section, *words;
+    const mba_figure *figure;
+    const char       *part;
+} mba_outline;
+extern const mba_outline mba_page_outline[];
+/* The number of the section that has a figure or a part of this name; 0: none. `n`: characters of the name. */
+int  mba_section_of(const char *name, size_t n);
+void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", as a link */
+
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
 /* the run is not shown itself: it is the model of a run that is shown, at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
 bool        mba_run_is_foreign(const mba_analysis *a); /* a program that is not ours: no graph of operators */
+bool        mba_run_is_cpu(const mba_analysis *a);     /* it ran on a CPU */
 const char *mba_run_device(const mba_analysis *a);     /* "NVIDIA H200", else the name of the processor; "" */
 double      mba_launches_of(const mba_analysis *a);    /* of a step */
 
@@ -62,6 +76,8 @@ int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: half o
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 /* the name of a kernel, with its id if names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);
+/* fig_blocks.c: what it means that registers limit occupancy, in one paragraph, for the notes of Fig. 8 */
+void mba_registers_explained(mba_buf *b, const mba_stores *r, int run);
 /* NaN if absent */
 double mba_int_or_nan(int64_t v);
 

@@ -264,8 +264,10 @@ static const card answers[] = {
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
     { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
-    { "", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor, spark_floor },
+    { "How far from the floor?", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor,
+      spark_floor },
 };
+enum { OF_FLOOR = sizeof others / sizeof *others - 1 };
 
 static const mba_claim *claim_named(const mba_claim *all, const char *id)
 {
@@ -417,9 +419,14 @@ void mba_part_answers(mba_canvas *c, const mba_stores *r)
         mba_claims_judge(r->run[i].a, claims);
         mba_run_open(&c->out, r, i);
         mba_buf_put(&c->out, "<div class=\"band five\">");
-        band(c, answers, sizeof answers / sizeof *answers, r, i, claims);
-        mba_card_why(c, r->run[i].a);
-        help_card(c, r, i);
+        if (mba_run_is_cpu(r->run[i].a)) { // bandwidth, vector units, stalls and what-ifs are questions about a GPU
+            band(c, answers, 1, r, i, claims);
+            band(c, &others[OF_FLOOR], 1, r, i, claims);
+        } else {
+            band(c, answers, sizeof answers / sizeof *answers, r, i, claims);
+            mba_card_why(c, r->run[i].a);
+            help_card(c, r, i);
+        }
         mba_buf_put(&c->out, "</div>");
         mba_run_end(&c->out);
     }
@@ -433,7 +440,7 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
         mba_claims_judge(r->run[i].a, claims);
         mba_run_open(&c->out, r, i);
         mba_buf_put(&c->out, "<div class=\"band\">");
-        band(c, others, sizeof others / sizeof *others, r, i, claims);
+        band(c, others, mba_run_is_cpu(r->run[i].a) ? OF_FLOOR : sizeof others / sizeof *others, r, i, claims);
         tally(&c->out, r->run[i].a, claims);
         mba_buf_put(&c->out, "</div>");
         mba_run_end(&c->out);
@@ -442,8 +449,31 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
 
 /* ---- claims ---- */
 
+/* How each claim is judged, the same for every run: a link of the matrix leads to its row. */
+static void rules(mba_buf *b, const mba_claim *c)
+{
+    mba_buf_put(b,
+                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"rules\"><table class=\"claims\">"
+                "<thead><tr><th scope=\"col\">id</th><th scope=\"col\">the study says</th><th scope=\"col\">rule</th>"
+                "<th scope=\"col\">refuted by</th></tr></thead><tbody>");
+    for (int k = 0; k < MBA_CLAIMS; k++) {
+        const char *cell[] = { c[k].id, c[k].claim, c[k].rule, c[k].refuted_by };
+        mba_buf_add(b, "<tr id=\"rule-%s\">", c[k].id);
+        for (int j = 0; j < 4; j++) {
+            mba_buf_put(b, "<td>");
+            mba_buf_html(b, cell[j] && *cell[j] ? cell[j] : "–");
+            mba_buf_put(b, "</td>");
+        }
+        mba_buf_put(b, "</tr>\n");
+    }
+    mba_buf_put(b, "</tbody></table></div>");
+}
+
 void mba_part_claims(mba_buf *b, const mba_stores *r)
 {
+    mba_claim any[MBA_CLAIMS];
+    mba_claims_judge(r->run[0].a, any);
+    rules(b, any);
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim c[MBA_CLAIMS];
@@ -463,6 +493,9 @@ void mba_part_claims(mba_buf *b, const mba_stores *r)
             for (int j = 0; j < 4; j++) {
                 mba_buf_put(b, "<td>");
                 mba_buf_html(b, *cell[j] ? cell[j] : "–");
+                if (j == 3 && *c[k].sensitivity)
+                    mba_buf_put(b, "<p class=\"small\">By another rule: "), mba_buf_html(b, c[k].sensitivity),
+                        mba_buf_put(b, ".</p>");
                 mba_buf_put(b, "</td>");
             }
             mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(c[k].verdict),

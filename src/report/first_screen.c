@@ -12,15 +12,6 @@
 /* A gain counts as a finding if the lower end of its band is above it. */
 static const double FINDING = 1.05;
 
-static mba_word two_digits(double v)
-{
-    mba_word w;
-    if (isnan(v)) return (mba_word){ "–" };
-    const int digits = v == 0 ? 0 : (int)floor(log10(fabs(v)));
-    snprintf(w.s, sizeof w.s, "%.*f", digits >= 1 ? 0 : digits < -3 ? 4 : 1 - digits, v);
-    return w;
-}
-
 static bool is_counted(const mba_run *run) { return run->a->ncounters > 0 && run->a->busy_s > 0 && run->a->sms > 0; }
 
 /* The runs of the cards: those with sections of their own, and those that stand for a column of the matrix. */
@@ -87,7 +78,7 @@ static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
     mba_buf_put(b, "</b><div class=\"sb\" role=\"img\" aria-label=\"");
     for (int k = 0; k < MBA_STEP_LIMITS; k++)
         if (l.share[k] >= 0.005)
-            mba_buf_add(b, "%s %s %%; ", mba_step_limit_name((mba_step_limit)k), two_digits(100 * l.share[k]).s);
+            mba_buf_add(b, "%s %s %%; ", mba_step_limit_name((mba_step_limit)k), mba_two_digits(100 * l.share[k]).s);
     mba_buf_put(b, "\">");
     for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         if (!(l.share[k] >= 0.005)) continue;
@@ -132,7 +123,7 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     mba_buf_put(b, "</b> <code>");
     mba_buf_html(b, mba_short(d.kernel->row->name, 40).s);
     mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
-                mba_exact(100 * d.part).s, two_digits(100 * d.part).s, 1 / (1 - d.part));
+                mba_exact(100 * d.part).s, mba_two_digits(100 * d.part).s, 1 / (1 - d.part));
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
         mba_buf_html(b, tip[0].remedy);
@@ -152,7 +143,7 @@ static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
     mba_buf_put(b, "</code> of ");
     mba_buf_html(b, most.kernel ? most.run->label : "these runs");
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
-                two_digits(100 * most.part).s);
+                mba_two_digits(100 * most.part).s);
     for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
     mba_buf_put(b, "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and the most that a fix "
                    "can give. The cards of all kernels rank what to try. <a href=\"#explorer\">Kernels</a></p></div>");
@@ -189,9 +180,9 @@ static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label)
     if (low > FINDING) mba_buf_add(b, "twice the %s", w->curve[best.axis].name);
     else if (high < clock) mba_buf_put(b, "only the clock: latency");
     else mba_buf_add(b, "unclear: twice the %s", w->curve[best.axis].name);
-    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%.2f ×</b><small>%.2f to %.2f</small></div>",
-                mba_exact(best.gain).s, best.gain, low, high);
-    if (!isnan(clock)) mba_buf_add(b, "<p>Twice the clock: %.2f ×.</p>", clock);
+    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%s ×</b><small>%s to %s</small></div>",
+                mba_exact(best.gain).s, mba_two_digits(best.gain).s, mba_two_digits(low).s, mba_two_digits(high).s);
+    if (!isnan(clock)) mba_buf_add(b, "<p>Twice the clock: %s ×.</p>", mba_two_digits(clock).s);
     mba_buf_put(b, "</li>");
 }
 
@@ -213,10 +204,10 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
         if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_label(r, i));
     mba_buf_add(b,
                 "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
-                "everything, apart. Bands from the errors of whole steps (measured over predicted %.2f to %.2f); "
+                "everything, apart. Bands from the errors of whole steps (measured over predicted %s to %s); "
                 "what-ifs of SSM kernels are not validated, and there is no power model. <a "
                 "href=\"#fig13\">What-if</a></p></div>",
-                w->machine, w->low, w->high);
+                w->machine, mba_two_digits(w->low).s, mba_two_digits(w->high).s);
 }
 
 void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m)

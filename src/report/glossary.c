@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "report/figure.h"
+
 enum { MEANING_ROOM = 512 };
 
 /* Reads the line at `s` if it is a row of a table and not its heading. */
@@ -57,6 +59,12 @@ void mba_terms_html(mba_buf *b, const char *markup)
         mba_buf_add(b, "%.*s", plain, s);
         s += plain;
         if (!*s) return;
+        if (s[1] == '#') { // a figure or part: the number of its section
+            const size_t length = strcspn(s + 2, "}");
+            mba_section_link(b, s + 2, length);
+            s += 2 + length + 1;
+            continue;
+        }
         const int   all = (int)strcspn(s, "}"), shown = (int)strcspn(s + 1, "|}");
         const char *name = s[1 + shown] == '|' ? s + 2 + shown : s + 1;
         mba_term    t;

@@ -41,13 +41,21 @@ void mba_lines_legend(mba_buf *b, const mba_line *l, int view)
 
 /* ---- axes ---- */
 
+/* Values of the parameter without a mark belong to the axis, too. */
 static mba_range range_of(const mba_lines *k, bool of_x)
 {
     mba_range seen = { NAN, NAN };
     for (int i = 0; i < k->n; i++)
-        for (int j = 0; j < k->line[i].n; j++)
-            if (!isnan(k->line[i].y[j])) mba_range_extend(&seen, of_x ? k->line[i].x[j] : k->line[i].y[j]);
+        for (int j = 0; j < k->line[i].n; j++) mba_range_extend(&seen, of_x ? k->line[i].x[j] : k->line[i].y[j]);
     return seen;
+}
+
+static bool has_mark(const mba_lines *k, double x)
+{
+    for (int i = 0; i < k->n; i++)
+        for (int j = 0; j < k->line[i].n; j++)
+            if (k->line[i].x[j] == x && isfinite(k->line[i].y[j])) return true;
+    return false;
 }
 
 static void y_axis(mba_svg *s, mba_scale y, double left, double right, const char *label)
@@ -91,6 +99,8 @@ static void x_axis(mba_svg *s, const mba_lines *k, mba_scale x, double top, doub
         const char     anchor = at + width / 2 > s->w ? 'e' : at - width / 2 < 0 ? 's' : 'm';
         const double   from = anchor == 'e' ? at - width : anchor == 's' ? at : at - width / 2;
         mba_svg_line(s, at, top, at, bottom, "g", NULL);
+        if (!has_mark(k, v[i])) // a machine too small, a size that the model does not have
+            mba_svg_text(s, at, bottom - 6, "t3 halo", at > (x.a + x.b) / 2 ? 'e' : 's', "cannot run");
         if (from < taken + 4) continue;
         mba_svg_text(s, at, bottom + 15, "t3", anchor, "%s", text.s);
         taken = from + width;

@@ -9,7 +9,7 @@
 
 #include "report/svg.h"
 
-enum { MBA_LINE_POINTS = 8 };
+enum { MBA_LINE_POINTS = 12 };
 
 typedef struct mba_line {
     const char *name;

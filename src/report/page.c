@@ -47,6 +47,7 @@ static void frame(mba_canvas *c, const mba_figure *f)
 {
     char why[512];
     snprintf(why, sizeof why, "needs %s", f->needs);
+    mba_question_open(&c->out, f);
     mba_buf_add(&c->out, "<h2>%s: no data yet</h2><p class=\"sub\">", f->nav);
     mba_terms_html(&c->out, f->sub);
     mba_buf_put(&c->out, "</p><div class=\"plot\">");
@@ -131,12 +132,15 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
         frame(c, f);
         return MBA_OK;
     }
+    mba_question_open(b, f);
     mba_buf_put(b, "<h2>");
     f->heading(b, r, run);
     MBA_TRY(mba_buf_status(b, "the report"));
-    mba_buf_put(b, "</h2><p class=\"sub\">");
+    mba_buf_put(b, "</h2>");
+    mba_question_sure(b, f, r);
+    mba_buf_put(b, "<p class=\"sub\">");
     mba_terms_html(b, f->sub);
-    mba_buf_put(b, "</p><div class=\"cols\"><div>");
+    mba_buf_add(b, "</p><div class=\"cols%s\"><div>", f->draw ? "" : " full"); // a table has the whole width
     if (f->draw) MBA_TRY(drawings(c, f, r, run));
     if (!strcmp(f->name, "fig13")) mba_buf_put(b, "<div class=\"wi\" id=\"wi\"></div>");
     if (!strcmp(f->name, "timeline")) mba_buf_add(b, "<div class=\"zoom\" data-events=\"%d\"></div>", run);
@@ -144,6 +148,7 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
     mba_buf_put(b, "</div><div class=\"notes\"><p><b>How to read.</b> ");
     mba_terms_html(b, f->reading);
     mba_buf_put(b, "</p>");
+    if (!strcmp(f->name, "fig8")) mba_registers_explained(b, r, run);
     source(b, r, run);
     mba_buf_put(b, "</div></div>");
     return MBA_OK;
@@ -152,7 +157,8 @@ static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r,
 static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r)
 {
     mba_buf *b = &c->out;
-    mba_buf_add(b, "<section id=\"%s\" aria-label=\"%s\">", f->name, f->eyebrow);
+    mba_buf_add(b, "<article id=\"%s\"%s aria-label=\"%s\">", f->name, has_data(f, r) ? "" : " class=\"none\"",
+                f->eyebrow);
     if (mba_figure_old_name(f)) mba_buf_add(b, "<span id=\"%s\"></span>", mba_figure_old_name(f));
     mba_buf_add(b, "<p class=\"eyebrow\">%s</p>", f->eyebrow);
     if (!has_data(f, r)) {
@@ -167,23 +173,75 @@ static mba_status figure(mba_canvas *c, const mba_figure *f, const mba_stores *r
             mba_run_end(b);
         }
     }
-    mba_buf_put(b, "</section>\n");
+    mba_buf_put(b, "</article>\n");
+    return MBA_OK;
+}
+
+/* ---- sections ---- */
+
+static bool is_last(const mba_outline *o) { return !o->section && !o->figure && !o->part; }
+
+/* Whether a part or a figure of the section has something to show. */
+static bool section_has_data(const mba_outline *section, const mba_stores *r)
+{
+    for (const mba_outline *o = section + 1; !is_last(o) && !o->section; o++)
+        if (o->part || has_data(o->figure, r)) return true;
+    return false;
+}
+
+static mba_status part(mba_buf *b, const char *name, const mba_stores *r)
+{
+    static const struct {
+        const char *name, *open;
+    } parts[] = {
+        { "explorer", "<article id=\"explorer\" aria-label=\"kernel explorer\"><h2>Every kernel: time, distance "
+                      "from its floor, and what limits it</h2>" },
+        { "claims", "<article id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of arXiv "
+                    "2508.17679</p><h2>Claims of the study, and what these stores show</h2>" },
+        { "method", "<article id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>How the "
+                    "numbers were measured</h2>" }
+    };
+    mba_status st = MBA_OK;
+    if (!strcmp(name, "raw")) {
+        mba_page_raw(b);
+        return MBA_OK;
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(parts[i].name, name)) mba_buf_put(b, parts[i].open);
+    if (!strcmp(name, "explorer")) st = mba_part_explorer(b, r);
+    else if (!strcmp(name, "claims")) mba_part_claims(b, r);
+    else st = mba_part_method(b, r);
+    mba_buf_put(b, "</article>\n");
+    return st;
+}
+
+static mba_status sections(mba_canvas *c, const mba_stores *r)
+{
+    int number = 1; // the answer
+    for (const mba_outline *o = mba_page_outline; !is_last(o); o++) {
+        if (o->section)
+            mba_buf_add(&c->out, "%s<section id=\"s-%s\"%s aria-label=\"%s\"><p class=\"no\"><b>%d</b> %s</p>\n",
+                        number > 1 ? "</section>\n" : "", o->section, section_has_data(o, r) ? "" : " class=\"none\"",
+                        o->words, number + 1, o->words);
+        number += o->section != NULL;
+        if (o->figure) MBA_TRY(figure(c, o->figure, r));
+        if (o->part) MBA_TRY(part(&c->out, o->part, r));
+    }
+    mba_buf_put(&c->out, "</section>\n");
     return MBA_OK;
 }
 
 /* ---- head ---- */
 
-static void navigation(mba_buf *b, const mba_stores *r, bool verdicts)
+static void navigation(mba_buf *b, const mba_stores *r)
 {
-    mba_buf_put(b, "<nav aria-label=\"sections\"><ol>");
-    if (verdicts) mba_buf_put(b, "<li><a href=\"#verdicts\">The study, answered</a></li>");
-    mba_buf_put(b, "<li><a href=\"#answers\">Five answers</a></li><li><a href=\"#findings\">Findings</a></li>");
-    for (int i = 0; mba_figures[i]; i++)
-        mba_buf_add(b, "<li><a href=\"#%s\"%s>%s</a></li>", mba_figures[i]->name,
-                    has_data(mba_figures[i], r) ? "" : " class=\"nodata\"", mba_figures[i]->nav);
-    mba_buf_put(b, "<li><a href=\"#explorer\">Kernel explorer</a></li><li><a href=\"#claims\">Claims</a></li><li><a "
-                   "href=\"#method\">Method</a></li><li><a href=\"#raw\">Raw data</a></li></ol>"
-                   "<p class=\"key\">○ no data yet</p></nav>");
+    int number = 1;
+    mba_buf_put(b, "<nav aria-label=\"sections\"><ol><li><a href=\"#answer\"><span>1</span> Answer</a></li>");
+    for (const mba_outline *o = mba_page_outline; !is_last(o); o++)
+        if (o->section)
+            mba_buf_add(b, "<li><a href=\"#s-%s\"%s><span>%d</span> %s</a></li>", o->section,
+                        section_has_data(o, r) ? "" : " class=\"nodata\"", ++number, o->words);
+    mba_buf_put(b, "</ol><p class=\"key\">○ no data yet</p></nav>");
 }
 
 /* The warnings of doubts.h, for each run. */
@@ -267,9 +325,9 @@ void mba_page_begin(mba_buf *b, const char *title)
 
 static void answers(mba_canvas *c, const mba_stores *r)
 {
-    mba_buf_put(&c->out, "<section id=\"answers\" aria-label=\"five answers\">");
+    mba_buf_put(&c->out, "<article id=\"answers\" aria-label=\"five answers\">");
     mba_part_answers(c, r);
-    mba_buf_put(&c->out, "</section>");
+    mba_buf_put(&c->out, "</article>");
 }
 
 /* Several kinds of models have verdicts: those come first. One has numbers: its answers do. */
@@ -278,22 +336,23 @@ static void head(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
     mba_buf *b = &c->out;
     mba_page_begin(b, mba_run_label(r, 0));
     mba_part_top(b, r);
-    navigation(b, r, m != NULL);
-    mba_buf_put(b, "<main id=\"main\"><div class=\"head\">");
+    navigation(b, r);
+    mba_buf_put(b, "<main id=\"main\"><section id=\"answer\" class=\"head\" aria-label=\"answer\">");
     mba_part_title(b, r);
     if (m) mba_part_verdicts(c, m);
     mba_part_lead(b, r);
     if (!m) answers(c, r);
     mba_part_cards(b, r, m);
+    mba_part_questions(b, r);
     mba_part_overview(c, r);
     banner(b, r);
     doubts(b, r);
     if (m) answers(c, r);
-    mba_buf_put(b, "<section id=\"findings\" aria-label=\"findings\">");
+    mba_buf_put(b, "<article id=\"findings\" aria-label=\"findings\">");
     mba_part_findings(c, r);
-    mba_buf_put(b, "</section>");
+    mba_buf_put(b, "</article>");
     mba_buf_put(b, readers);
-    mba_buf_put(b, "</div>\n");
+    mba_buf_put(b, "</section>\n");
 }
 
 /* ---- data for the script ---- */
@@ -346,11 +405,11 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
 }
 
 static const char raw_section[] =
-    "<section id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>"
+    "<article id=\"raw\" aria-label=\"raw data\"><p class=\"eyebrow\">Raw data · every number of this page</p><h2>"
     "Download the numbers</h2><div class=\"ctl\">"
     "<label>table <select id=\"raw-pick\"></select></label><button id=\"raw-csv\">CSV</button><button "
     "id=\"raw-json\">JSON, everything</button></div>"
-    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></section>";
+    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"raw data\" id=\"raw-view\"></div></article>";
 
 void mba_page_raw(mba_buf *b) { mba_buf_put(b, raw_section); }
 
@@ -369,18 +428,7 @@ static mba_status body(mba_canvas *c, const mba_stores *r)
     head(c, r, m);
     mba_matrix_destroy(m);
     MBA_TRY(mba_buf_status(b, "the report"));
-    for (int i = 0; mba_figures[i]; i++) MBA_TRY(figure(c, mba_figures[i], r));
-    mba_buf_put(b, "<section id=\"explorer\" aria-label=\"kernel explorer\"><p class=\"eyebrow\">Kernel "
-                   "explorer</p><h2>Every kernel: time, distance from its floor, and what limits it</h2>");
-    MBA_TRY(mba_part_explorer(b, r));
-    mba_buf_put(b, "</section>\n<section id=\"claims\" aria-label=\"claims\"><p class=\"eyebrow\">Claims F1–F11 of "
-                   "arXiv 2508.17679</p><h2>Claims of the study, and what these stores show</h2>");
-    mba_part_claims(b, r);
-    mba_buf_put(b, "</section>\n<section id=\"method\" aria-label=\"method\"><p class=\"eyebrow\">Method</p><h2>"
-                   "How the numbers were measured</h2>");
-    MBA_TRY(mba_part_method(b, r));
-    mba_buf_put(b, "</section>\n");
-    mba_page_raw(b);
+    MBA_TRY(sections(c, r));
     mba_buf_put(b, "</main></div><div id=\"tip\" role=\"tooltip\"></div>\n");
     MBA_TRY(data(c, r));
     mba_page_end(b);

@@ -22,6 +22,13 @@ void                mba_part_verdicts(mba_canvas *c, const mba_matrix *m);
 /* first_screen.c: what limits each run, the kernel to fix, the hardware that helps; nothing without GPU counters. */
 void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m);
 
+/* questions.c: the open questions of the study. On the first screen, each with its answer and how sure it is; in a
+ * section, the question above the heading of the figure that answers it, and how sure that is below it. Nothing for
+ * other figures. */
+void mba_part_questions(mba_buf *b, const mba_stores *r);
+void mba_question_open(mba_buf *b, const mba_figure *f);
+void mba_question_sure(mba_buf *b, const mba_figure *f, const mba_stores *r);
+
 /* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
 void mba_part_answers(mba_canvas *c, const mba_stores *r);
 void mba_part_findings(mba_canvas *c, const mba_stores *r);

@@ -100,6 +100,7 @@ mba_status mba_stores_open(mba_stores *r, const char *const *path, int n)
         st = mba_store_open(&run->store, path[i]);
         if (st == MBA_OK) st = mba_analysis_create(&run->a, run->store);
         if (st == MBA_OK) st = count_rows(run);
+        if (st == MBA_OK) st = mba_energy_of(&run->energy, run->a);
     }
     if (st == MBA_OK) {
         mba_stores_show(r, n);

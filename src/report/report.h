@@ -14,6 +14,7 @@
 
 #include "report/buf.h"
 #include "scope/analysis.h"
+#include "scope/energy.h"
 #include "study/claims.h"
 #include "study/whatif.h"
 
@@ -24,6 +25,7 @@ typedef struct mba_run {
     char          label[384];
     int64_t       operands, parameters, blocks; /* number of rows in these tables */
     double        l2_bytes_s, l1_bytes_s;       /* by the machine file, if the run did not measure them; NaN */
+    mba_energy    energy;
     mba_analysis *beside[MBA_BESIDE_MAX];
 } mba_run;
 typedef struct mba_stores {

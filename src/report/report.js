@@ -300,29 +300,46 @@ const svgEl = (name, attrs, text) => {
 };
 const box = (x, y, w, h) => `M${x.toFixed(1)} ${y}h${w.toFixed(1)}v${h}h${(-w).toFixed(1)}z`;
 for (const host of $$(".zoom")) {
-  const {events: ev, names, left_out} = DATA.events[+host.dataset.events], n = ev.length / 5;
+  const {events: ev, names, layers, left_out} = DATA.events[+host.dataset.events], n = ev.length / 5;
   if (!n) continue;
   let end = 0;
-  for (let i = 0; i < n; i++) end = Math.max(end, ev[5 * i] + ev[5 * i + 1]);
+  const phases = new Map(); // [from, to] of each; the last has no name
+  for (let i = 0; i < n; i++) {
+    const a = ev[5 * i], b = a + ev[5 * i + 1], [from, to] = phases.get(ev[5 * i + 4]) ?? [a, b];
+    phases.set(ev[5 * i + 4], [Math.min(from, a), Math.max(to, b)]);
+    end = Math.max(end, b);
+  }
   let lo = 0, hi = end;
-  const W = innerWidth < 640 ? 340 : 860, H = 74, X = t => 4 + (t - lo) / (hi - lo) * (W - 8);
+  const W = innerWidth < 640 ? 340 : 860, H = 106, X = t => 4 + (t - lo) / (hi - lo) * (W - 8);
   const svg = svgEl("svg", {viewBox: `0 0 ${W} ${H}`, tabindex: 0, role: "application",
                             "aria-label": "zoom of the timeline: arrow keys move, plus and minus zoom"});
   const where = Object.assign(document.createElement("span"), {className: "small"});
   where.setAttribute("aria-live", "polite");
   const event = (i, x, w) => {
     const [a, d, name, kind, phase] = ev.slice(5 * i, 5 * i + 5), text = names[name];
-    const mark = svgEl("path", {class: "c-" + DATA.meta.paint[kind], d: box(x, 10, Math.max(w, .4), 40)});
+    const mark = svgEl("path", {class: "c-" + DATA.meta.paint[kind], d: box(x, 36, Math.max(w, .4), 44)});
     mark.tip = `${text}|${fmt(d / 1e3)} µs at ${fmt(a / 1e3, 6)} µs, ${DATA.meta.phase[phase]}`;
     svg.append(mark);
-    const fits = [text, DATA.meta.kinds[kind]].find(t => w > 8.5 * t.length + 4);
-    if (!fits) return;
-    const label = svgEl("text", {class: (DATA.meta.light[kind] ? "inv2" : "inv") + " m", x: x + w / 2, y: 34}, fits);
+    const room = Math.floor((w - 4) / 8.5);
+    if (room < Math.min(6, text.length)) return;
+    const label = svgEl("text", {class: (DATA.meta.light[kind] ? "inv2" : "inv") + " m", x: x + w / 2, y: 62},
+                        text.length > room ? text.slice(0, room - 1) + "…" : text);
     label.tip = mark.tip;
     svg.append(label);
   };
+  // A span of a phase or a layer above the events, with its name where it fits.
+  const span = (from, to, y, text) => {
+    const a = Math.max(4, X(from)), w = Math.min(W - 4, X(to)) - a;
+    if (w < 1) return;
+    svg.append(svgEl("path", {class: "ax", d: `M${a.toFixed(1)} ${y + 4}h${Math.max(.5, w - 1).toFixed(1)}`}));
+    if (w > 6.5 * text.length + 4) svg.append(svgEl("text", {class: "t3 m", x: a + w / 2, y}, text));
+  };
   const draw = () => {
-    svg.replaceChildren(svgEl("path", {class: "g", d: `M4 30H${W - 4}`}));
+    svg.replaceChildren(svgEl("path", {class: "g", d: `M4 58H${W - 4}`}));
+    for (const [p, [from, to]] of phases) if (p < DATA.meta.phase.length - 1) span(from, to, 10, DATA.meta.phase[p]);
+    for (let i = 0; i < layers.length; i += 3)
+      span(layers[i], layers[i + 1], 26, [`layer ${layers[i + 2]}`, `${layers[i + 2]}`].find(
+        t => X(layers[i + 1]) - X(layers[i]) > 6.5 * t.length + 4) ?? "");
     let shown = 0, last = -1;
     for (let i = 0; i < n; i++) {
       const a = ev[5 * i], b = a + ev[5 * i + 1];
@@ -335,7 +352,7 @@ for (const host of $$(".zoom")) {
     }
     for (const t of W < 500 ? [0, .5, 1] : [0, .25, .5, .75, 1]) {
       const side = t === 0 ? "" : t === 1 ? "e" : "m", us = fmt((lo + t * (hi - lo)) / 1e3, 5);
-      svg.append(svgEl("text", {class: "t3 " + side, x: 4 + t * (W - 8), y: 66}, t === 1 ? us + " µs" : us));
+      svg.append(svgEl("text", {class: "t3 " + side, x: 4 + t * (W - 8), y: 96}, t === 1 ? us + " µs" : us));
     }
     where.textContent = `${shown.toLocaleString("en")} events in ${fmt((hi - lo) / 1e3)} µs` +
       (left_out ? `; the last ${left_out} of the step are not embedded` : "");

@@ -258,7 +258,7 @@ static void hostile_names_are_escaped_and_cut_between_characters(void **state)
     while (strlen(name) < 330) strcat(name, "ö");
     assert_ok(mba_store_create(&s, scratch(file)));
     put_machine(s, "</title><b>", 128);
-    put_node(s, 0, "op\"<i>", "gemm", 1e9);
+    put_node(s, 0, "op\"<i>", "gemm", 1e9, NULL);
     put_kernel(s, 0, name, "op\"<i>", "gemm");
     mba_row_event e = mba_no_event;
     e.what = "kernel", e.step = 0, e.kernel = 0, e.node = 0, e.stream = 0, e.start_ns = 0, e.duration_ns = 1000;

@@ -104,7 +104,7 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     for (int k = 0; k < MBA_COLUMNS && !any; k++)
         if (m->cell[i][k].id) any = &m->cell[i][k];
     if (!any) return;
-    mba_buf_add(b, "<tr><th scope=\"row\"><div><b>%s</b><span>", any->id);
+    mba_buf_add(b, "<tr><th scope=\"row\"><div><a href=\"#rule-%s\">%s</a><span>", any->id, any->id);
     mba_buf_html(b, any->claim);
     mba_buf_put(b, "<small>");
     mba_buf_html(b, any->unit);
@@ -117,10 +117,19 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     mba_buf_put(b, "</span></td></tr>\n");
 }
 
+/* "MambaVision" may break before its second capital. */
+static void column_heading(mba_buf *b, const char *name)
+{
+    mba_buf_put(b, "<th scope=\"col\">");
+    for (const char *at = name; *at; at++)
+        mba_buf_add(b, "%s%c", at > name && *at >= 'A' && *at <= 'Z' ? "<wbr>" : "", *at);
+    mba_buf_put(b, "</th>");
+}
+
 void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
 {
     mba_buf *b = &c->out;
-    mba_buf_put(b, "<section id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
+    mba_buf_put(b, "<article id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
     where_time_goes(b, m);
     sentence(b, "Thread blocks (F5): <b>", m->sentence[4]);
     if (*m->sentence[4]) mba_buf_put(b, "</b>");
@@ -129,10 +138,10 @@ void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
     heading(b, m);
     mba_buf_put(b, "<table class=\"matrix\"><caption class=\"small\">A mark says what holds in that column; the last "
                    "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence and "
-                   "rule.</caption><thead><tr><th scope=\"col\">The study says</th>");
+                   "rule; F1 to F11 lead to the rules.</caption><thead><tr><th scope=\"col\">The study says</th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
-        if (m->store[k]) mba_buf_add(b, "<th scope=\"col\">%s</th>", mba_matrix_column_name((mba_matrix_column)k));
+        if (m->store[k]) column_heading(b, mba_matrix_column_name((mba_matrix_column)k));
     mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
     for (int i = 0; i < MBA_CLAIMS; i++) row(c, m, i);
-    mba_buf_put(b, "</tbody></table></section>\n");
+    mba_buf_put(b, "</tbody></table></article>\n");
 }

@@ -166,12 +166,14 @@ int mba_stalls_of(const mba_kernel_view *k, mba_stall *out, int room); /* how ma
 
 /* ---- the timeline of one step ---- */
 
-/* An event of a step, in the order of their start; start_s is since the first. kernel: an index of a->kernel, or -1. */
+/* An event of a step, in the order of their start; start_s is since the first. kernel: an index of a->kernel, or -1.
+ * layer: of its node; MBA_ABSENT where it belongs to none, or the store merged nodes that are alike. */
 typedef struct mba_timeline_event {
     double      start_s, duration_s;
     int64_t     kernel, stream;
     int         kind, phase;
     const char *name, *scope;
+    int64_t     layer;
 } mba_timeline_event;
 MBA_MUST mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_timeline_event **out,
                                     int64_t *n); /* free(*out) */

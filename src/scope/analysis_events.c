@@ -348,6 +348,7 @@ mba_status mba__analysis_events(mba_analysis *a)
 typedef struct moments {
     const mba_analysis *a;
     int64_t             step, n, room;
+    bool                every_node;
     mba_timeline_event *all;
 } moments;
 
@@ -369,13 +370,16 @@ static mba_status see_moment(void *ctx, const void *row)
                                            k ? k->kind : (int)MBA_MEMORY,
                                            phase_of(e, n, k),
                                            k && k->row->name ? k->row->name : operator_name(e, n, k),
-                                           n ? n->scope : NULL };
+                                           n ? n->scope : NULL,
+                                           n && m->every_node ? n->layer : MBA_ABSENT };
     return MBA_OK;
 }
 
 mba_status mba_timeline_of(const mba_analysis *a, int64_t step, mba_timeline_event **out, int64_t *n)
 {
-    moments          m = { .a = a, .step = step };
+    // A store that export made small has one node for all that are alike: their layers are lost.
+    const bool       every_node = a->nnodes && a->node[a->nnodes - 1].id == a->nnodes - 1;
+    moments          m = { .a = a, .step = step, .every_node = every_node };
     const mba_status st = mba_store_each(a->store, MBA_ROWS_event, "start_ns", see_moment, &m);
     if (st != MBA_OK) {
         free(m.all);

@@ -3,6 +3,7 @@
  * timeline, its counters, its blocks. */
 #include "scope/blocks.h"
 #include "scope/doubts.h"
+#include "scope/energy.h"
 #include "tests/made_store.h"
 
 /* ---- the timeline ---- */

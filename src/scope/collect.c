@@ -48,6 +48,7 @@ static mba_status nodes_between_ceilings(mba_collecting *c)
 static mba_status events_under_ceilings(mba_collecting *c)
 {
     mba_ceilings rates;
+    if (c->options->steps_only) return mba_collect_cuda(c);
     if (c->options->ceilings) rates = *c->options->ceilings;
     else MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
     MBA_TRY(mba_describe_ceilings(c->store, &rates, c->session->device));

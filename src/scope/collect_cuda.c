@@ -25,6 +25,7 @@ static mba_status put_clocks(mba_store *s)
 mba_status mba_collect_cuda(mba_collecting *c)
 {
     mba_gpu_options  o = { .steps = (int)c->options->steps,
+                           .steps_only = c->options->steps_only,
                            .warmup = (int)c->options->warmup,
                            .deep = c->options->deep,
                            .blocks = c->options->blocks,
@@ -35,7 +36,7 @@ mba_status mba_collect_cuda(mba_collecting *c)
     MBA_TRY(put_clocks(c->store));
     MBA_TRY(mba_gpu_collect(&g, c->session->program, &c->step, &o));
     const mba_status st = mba_gpu_store(c->store, c->session->program, g, c->units);
-    const bool       empty = g->events.n == 0;
+    const bool       empty = g->events.n == 0 && !o.steps_only;
     mba_gpu_profile_free(g);
     MBA_TRY(st);
     return empty ? mba_collect_nodes(c) : MBA_OK; // CUPTI did not work; a note says why

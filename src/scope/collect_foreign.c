@@ -2,6 +2,7 @@
 /* collect_foreign.c -- `profile -- CMD`: runs a CUDA program with our library injected (inject.c), then stores the
  * trace that it wrote. */
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 
 #include "scope/collect.h"
 #include "scope/describe.h"
+#include "scope/energy.h"
 #include "scope/foreign_store.h"
+#include "scope/meter.h"
 
 enum { PATH_ROOM = 4096 };
 static const char LIBRARY[] = "libmambascope_inject.so";
@@ -154,8 +157,28 @@ static mba_status nothing_seen(const mba_child_end *c, const mba_foreign_summary
                     *sum->memory ? "; " : "", sum->memory);
 }
 
+/* The energy of the steps in which nothing was recorded. `m` read the meter while the program ran; NULL: there is
+ * none. */
+static mba_status put_energy(mba_store *s, const mba_foreign_options *o, const mba_foreign_window *w,
+                             const mba_meter *m)
+{
+    if (!m)
+        return mba_note_missing(s, "energy", "NVML has no energy meter here", "install the driver's libnvidia-ml.so.1");
+    if (mba_meter_limit_w(m) > 0) MBA_TRY(mba_env_put_number(s, "gpu.power_limit", "read", mba_meter_limit_w(m), "W"));
+    const double seconds = w->to_s - w->from_s, watts = w->steps ? mba_meter_mean_w(m, w->from_s, w->to_s) : NAN;
+    if (isnan(watts))
+        return mba_note_missing(s, "energy", "no step ran in which nothing was recorded, or none long enough",
+                                "let the program run for 3 s longer, with its steps in --range NAME");
+    return mba_put_energy(s, &(mba_row_energy){ .mode = "attached",
+                                                .steps = w->steps,
+                                                .units = o->units * (double)w->steps,
+                                                .seconds = seconds,
+                                                .joules = watts * seconds,
+                                                .source = MBA_ENERGY_SAMPLED });
+}
+
 static mba_status keep(mba_store *store, const mba_foreign_options *o, const char *trace, const mba_rules *rules,
-                       const mba_child_end *c, mba_foreign_end *e)
+                       const mba_child_end *c, const mba_meter *meter, mba_foreign_end *e)
 {
     const mba_machine  *machine;
     mba_foreign_summary sum;
@@ -169,6 +192,7 @@ static mba_status keep(mba_store *store, const mba_foreign_options *o, const cha
                                 : "check that it uses a GPU; `mambascope doctor` checks the driver");
     MBA_TRY(describe(store, o, &machine));
     MBA_TRY(mba_foreign_store(store, trace, rules, machine, c, &sum));
+    MBA_TRY(put_energy(store, o, &sum.attached, meter));
     if (mba_rules_note(rules)) tell(e, "note: %s\n", mba_rules_note(rules));
     MBA_TRY(put_end(store, c, e));
     if (!sum.events) return nothing_seen(c, &sum);
@@ -184,18 +208,22 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, m
     char          library[PATH_ROOM], trace[PATH_ROOM];
     mba_rules    *rules;
     mba_child_end child;
+    mba_meter    *meter = NULL;
     mba_assert(o->argv && o->argv[0]);
     *end = (mba_foreign_end){ 0 };
     MBA_TRY(find_library(library, o->argv[0]));
     MBA_TRY(name_trace(trace, mba_store_path(store)));
     MBA_TRY(mba_rules_open(&rules, o->rules));
     unlink(trace);
+    if (mba_meter_start(&meter) != MBA_OK) meter = NULL; // put_energy notes it
     mba_status st = mba_child_run(o->argv, prepare, &(start){ o, library, trace }, o->told, &child);
     if (st == MBA_OK) {
         end->code = child.code;
-        st = keep(store, o, trace, rules, &child, end);
+        mba_meter_stop(meter);
+        st = keep(store, o, trace, rules, &child, meter, end);
         mba_child_forget();
     }
+    mba_meter_destroy(meter);
     unlink(trace);
     mba_rules_free(rules);
     return st;

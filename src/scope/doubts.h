@@ -27,11 +27,6 @@ typedef struct mba_clocks {
 } mba_clocks;
 mba_clocks mba_clocks_of(const mba_analysis *a);
 
-/* The driver's energy meter advances in steps of up to 0.1 s: over less than 5 s it showed a mean power of 772 W on a
- * card limited to 700 W. */
-#define MBA_ENERGY_S_MIN 5.0
-static inline bool mba_energy_counts(const mba_row_energy *e) { return e->seconds >= MBA_ENERGY_S_MIN; }
-
 /* Why a kernel, or the kernels of a store, can be faster than their floor. */
 typedef enum mba_above {
     MBA_NOT_ABOVE,

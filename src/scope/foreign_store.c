@@ -224,10 +224,17 @@ static mba_status see_cost(void *ctx, const mba_trace_cost *c)
     return mba_put_collection(((storing *)ctx)->s, &r);
 }
 
-static mba_status see_step(void *ctx, const char *mode, double seconds)
+/* The steps in which nothing is recorded follow each other: the window of the energy meter. */
+static mba_status see_step(void *ctx, const char *mode, double seconds, int64_t end_ns)
 {
-    storing     *x = ctx;
-    mba_row_step r = mba_no_step;
+    storing            *x = ctx;
+    mba_row_step        r = mba_no_step;
+    mba_foreign_window *w = &x->sum->attached;
+    if (!strcmp(mode, "attached")) {
+        const double end_s = 1e-9 * (double)end_ns;
+        if (!w->steps++) w->from_s = end_s - seconds;
+        w->to_s = end_s;
+    }
     r.mode = mode, r.place = x->nsteps++, r.seconds = seconds;
     return mba_put_step(x->s, &r);
 }

@@ -55,8 +55,8 @@ static void write_trace(const char *path)
     const mba_trace_cost    cost = { .set = "overview", .passes = 1, .seconds = 0.25, .launches = 3 };
     mba_trace_counter_row(&w, &c);
     mba_trace_cost_row(&w, &cost);
-    mba_trace_step(&w, "timeline", 0.5);
-    mba_trace_step(&w, "attached", 0.375);
+    mba_trace_step(&w, "timeline", 0.5, 2000000000);
+    mba_trace_step(&w, "attached", 0.375, 2500000000);
     mba_trace_note(&w, "counters", "two\nlines fix: one more");
     mba_trace_end(&w, 0);
 }
@@ -80,6 +80,9 @@ static void a_trace_becomes_a_store(void **state)
     assert_int_equal(sum.kernels, 3);
     assert_true(sum.complete);
     assert_near(sum.classified_ns / sum.busy_ns, 0.9, 1e-9);
+    assert_int_equal(sum.attached.steps, 1);
+    assert_near(sum.attached.from_s, 2.125, 1e-9);
+    assert_near(sum.attached.to_s, 2.5, 1e-9);
 
     mba_row_kernel  *k;
     mba_row_event   *e;

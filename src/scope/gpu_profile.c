@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "scope/clock.h"
-#include "scope/doubts.h"
-#include "scope/nvml.h"
+#include "scope/energy.h"
 #include "scope/launch_trace.h"
+#include "scope/meter.h"
+#include "scope/nvml.h"
 
 /* What the measurements below share. */
 typedef struct job {
@@ -65,10 +66,10 @@ mba_status mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_ste
     return p->device->wait();
 }
 
-mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s)
+mba_status mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, int least, double for_s)
 {
     const double began = mba_clock_s();
-    for (int n = 0; g->nplain < MBA_GPU_STEPS_MAX && (n < 5 || mba_clock_s() - began < for_s); n++)
+    for (int n = 0; g->nplain < MBA_GPU_STEPS_MAX && (n < least || mba_clock_s() - began < for_s); n++)
         MBA_TRY(mba_gpu_run_step(p, step, &g->plain_s[g->nplain++]));
     mba_assert(g->nplain <= MBA_GPU_STEPS_MAX);
     return MBA_OK;
@@ -85,28 +86,36 @@ static mba_status measure_plain(job *j)
     for (int i = 0; i < (j->o->warmup > 3 ? j->o->warmup : 3) || mba_clock_s() - began < WARM_S; i++)
         MBA_TRY(mba_gpu_run_step(j->p, &j->step, NULL));
     began = mba_clock_s();
-    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, &j->step, mba_gpu_plain_s(j->o)));
+    const int least = j->o->steps_only ? j->o->steps : MBA_GPU_PLAIN_MIN;
+    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, &j->step, least, mba_gpu_plain_s(j->o)));
     g->nbefore = g->nplain;
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "plain", .passes = g->nplain, .seconds = mba_clock_s() - began };
     return mba_gpu_read_clocks(g, j->p, &j->step, "plain");
 }
 
-/* Runs as many steps as fill MBA_ENERGY_S_MIN, so that the resolution of the meter does not matter (doubts.h). */
-static mba_status measure_energy(job *j)
+/* Runs steps for ENERGY_S, a little more than a window needs to count (energy.h): the meter's first and last changes
+ * lie within it. */
+static const double ENERGY_S = MBA_ENERGY_SAMPLED_S_MIN + 0.2;
+static mba_status   measure_energy(job *j)
 {
     mba_gpu_profile *g = j->g;
-    double           before = NAN, after = NAN;
-    if (mba_nvml_energy(&before) != MBA_OK) {
+    mba_meter       *m;
+    mba_status       st = MBA_OK;
+    if (mba_meter_start(&m) != MBA_OK) {
         mba_gpu_note_failure(g, "energy");
         return MBA_OK;
     }
     const double began = mba_clock_s();
-    for (; mba_clock_s() - began < MBA_ENERGY_S_MIN; g->energy_steps++) MBA_TRY(mba_gpu_run_step(j->p, &j->step, NULL));
+    for (; mba_clock_s() - began < ENERGY_S && st == MBA_OK; g->energy_steps++)
+        st = mba_gpu_run_step(j->p, &j->step, NULL);
     g->energy_s = mba_clock_s() - began;
-    if (mba_nvml_energy(&after) == MBA_OK) g->energy_j = after - before;
-    else mba_gpu_note_failure(g, "energy");
+    mba_meter_stop(m);
+    g->energy_j = g->energy_s * mba_meter_mean_w(m, began, began + g->energy_s);
+    mba_meter_destroy(m);
+    if (isnan(g->energy_j))
+        mba_gpu_note_add(g, "energy", "the energy meter did not change, or shows more than the card's limit", "");
     g->cost[g->ncosts++] = (mba_gpu_cost){ .mode = "energy", .passes = g->energy_steps, .seconds = g->energy_s };
-    return MBA_OK;
+    return st;
 }
 
 /* ---- all of it ---- */
@@ -160,6 +169,10 @@ static mba_status collect(job *j)
 {
     MBA_TRY(mba_launch_trace_begin(j->p));
     mba_status st = measure_plain(j);
+    if (st == MBA_OK && j->o->steps_only) {
+        mba_launch_trace_end();
+        return MBA_OK;
+    }
     if (st == MBA_OK) st = measure_energy(j);
     if (st == MBA_OK && j->o->steps > 0 && mba_gpu_timeline(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_note_failure(j->g, "timeline");

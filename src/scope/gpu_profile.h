@@ -19,10 +19,11 @@
 #include "scope/correlate.h"
 #include "scope/metrics.h"
 
-enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000 };
+enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000, MBA_GPU_PLAIN_MIN = 5 };
 
 typedef struct mba_gpu_options {
-    int                   steps; /* of the timeline; 0: none */
+    int                   steps;      /* of the timeline; 0: none */
+    bool                  steps_only; /* plain steps, `steps` of them at least, and nothing else */
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
     double                plain_s; /* seconds of plain steps, half before the timeline and half in it; 0: 1.2 */
@@ -125,7 +126,8 @@ void                mba_gpu_profile_free(mba_gpu_profile *g); /* NULL is fine */
 static inline double mba_gpu_plain_s(const mba_gpu_options *o) { return o->plain_s > 0 ? o->plain_s / 2 : 0.6; }
 MBA_MUST mba_status  mba_gpu_run_step(mba_program *p, const mba_step *step,
                                       double *took_s); /* and waits; NULL is fine */
-MBA_MUST mba_status  mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, double for_s);
+MBA_MUST mba_status  mba_gpu_time_unprofiled(mba_gpu_profile *g, mba_program *p, const mba_step *step, int least,
+                                             double for_s);
 MBA_MUST mba_status  mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_step *step, const char *when);
 MBA_MUST mba_status  mba_gpu_timeline(mba_gpu_profile *g, mba_program *p, const mba_step *step,
                                       const mba_gpu_options *o);

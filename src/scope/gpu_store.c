@@ -10,6 +10,7 @@
 #include "core/lookup.h"
 #include "core/print.h"
 #include "scope/describe.h"
+#include "scope/energy.h"
 #include "scope/match.h"
 #include "scope/nvml.h"
 #include "scope/occupancy.h"
@@ -367,7 +368,7 @@ static mba_status put_rest(mba_store *s, const mba_gpu_profile *g, double units)
                                    .units = units * g->energy_steps,
                                    .seconds = g->energy_s,
                                    .joules = g->energy_j,
-                                   .source = "nvmlDeviceGetTotalEnergyConsumption" };
+                                   .source = MBA_ENERGY_SAMPLED };
         MBA_TRY(mba_put_energy(s, &r));
     }
     for (int i = 0; i < g->nnotes; i++) MBA_TRY(mba_note_missing(s, g->note[i].topic, g->note[i].text, g->note[i].fix));

@@ -276,7 +276,7 @@ static mba_status measure_kernels(job *j)
     const double     began = mba_clock_s();
     MBA_TRY(discard_capture(j));
     MBA_TRY(mba_gpu_run_step(j->p, j->step, NULL)); // captures without CUPTI, as in plain steps
-    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, j->step, j->plain_s));
+    MBA_TRY(mba_gpu_time_unprofiled(g, j->p, j->step, MBA_GPU_PLAIN_MIN, j->plain_s));
     MBA_TRY(mba_gpu_read_clocks(g, j->p, j->step, "plain_again"));
     MBA_TRY(measure_queued(j));
     MBA_TRY(mba_activity_begin(gather, &to));

@@ -138,7 +138,8 @@ static void time_step(bool begins)
         return;
     }
     if (begins || in.inside > 1 || !in.entered_as || in.entered_as != mode_now()) return;
-    mba_trace_step(&in.out, in.entered_as, mba_clock_s() - in.entered_s);
+    const int64_t now_ns = mba_clock_ns();
+    mba_trace_step(&in.out, in.entered_as, 1e-9 * (double)now_ns - in.entered_s, now_ns);
 }
 
 /* Ranges nest within a thread; `ours` is the depth at which this thread entered our range. */

@@ -144,7 +144,8 @@ static mba_status read_step(reading *g, line *l)
     const char  *mode = word(l);
     const double seconds = real(l);
     if (!(seconds >= 0 && isfinite(seconds))) l->bad = true;
-    return l->bad || !g->r->step ? MBA_OK : g->r->step(g->r->ctx, mode, seconds);
+    const int64_t end_ns = integer(l, 0, INT64_MAX);
+    return l->bad || !g->r->step ? MBA_OK : g->r->step(g->r->ctx, mode, seconds, end_ns);
 }
 
 static mba_status read_note(reading *g, line *l)
@@ -288,9 +289,9 @@ void mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c)
     fflush(w->f);
 }
 
-void mba_trace_step(mba_trace_writer *w, const char *mode, double seconds)
+void mba_trace_step(mba_trace_writer *w, const char *mode, double seconds, int64_t end_ns)
 {
-    fprintf(w->f, "step %s %.9g\n", mode, seconds);
+    fprintf(w->f, "step %s %.9g %" PRId64 "\n", mode, seconds, end_ns);
 }
 
 void mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m)

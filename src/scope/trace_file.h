@@ -9,7 +9,7 @@
  *     copy 1 STEP START END STREAM DEVICE CORRELATION GRAPH GRAPH_NODE BYTES (set: the same)
  *     counter 0 GX GY GZ BX BY BZ DYNAMIC LAUNCHES SET METRIC VALUE          (mean of launches; DYNAMIC -1: not known)
  *     cost SET PASSES SECONDS LAUNCHES
- *     step MODE SECONDS                                                      (of the range, by the host's clock)
+ *     step MODE SECONDS END                                                  (of the range, by the host's clock)
  *     alive NOW DEVICE_NOW RECORDS                                           (host and event clock; RECORDS 0: no more)
  *     memory ASKED FREE TOTAL                                                (a failed allocation, in bytes)
  *     end DROPPED                                                            (missing: the process was killed)
@@ -51,7 +51,7 @@ typedef struct mba_trace_reader {
     mba_status (*event)(void *ctx, const mba_event *e);
     mba_status (*counter)(void *ctx, const mba_trace_counter *c);
     mba_status (*cost)(void *ctx, const mba_trace_cost *c);
-    mba_status (*step)(void *ctx, const char *mode, double seconds);
+    mba_status (*step)(void *ctx, const char *mode, double seconds, int64_t end_ns);
     mba_status (*note)(void *ctx, const char *topic, const char *text);
     mba_status (*memory)(void *ctx, const mba_trace_memory *m);
     bool    complete;                  /* out: the file has its end line */
@@ -73,7 +73,7 @@ MBA_MUST mba_status mba_trace_create(mba_trace_writer *w, const char *path);
 void                mba_trace_event(mba_trace_writer *w, const mba_event *e);
 void                mba_trace_counter_row(mba_trace_writer *w, const mba_trace_counter *c);
 void                mba_trace_cost_row(mba_trace_writer *w, const mba_trace_cost *c);
-void                mba_trace_step(mba_trace_writer *w, const char *mode, double seconds);
+void                mba_trace_step(mba_trace_writer *w, const char *mode, double seconds, int64_t end_ns);
 void                mba_trace_memory_row(mba_trace_writer *w, const mba_trace_memory *m);
 void                mba_trace_alive(mba_trace_writer *w, int64_t now_ns, int64_t device_ns, bool records);
 void mba_trace_note(mba_trace_writer *w, const char *topic, const char *text); /* line ends become spaces */

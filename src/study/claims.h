@@ -13,7 +13,7 @@
 
 #include "scope/analysis.h"
 
-enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 23 }; /* stores beside one: all that a page has but that one */
+enum { MBA_CLAIMS = 11, MBA_BESIDE_MAX = 39 }; /* stores beside one: all that a page has but that one */
 enum { MBA_CLAIM_NUMBERS = 4 };
 
 typedef enum mba_verdict {

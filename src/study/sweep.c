@@ -329,11 +329,18 @@ const char *const mba_sweep_numbers[MBA_SWEEP_NUMBERS] = { "clk",     "fma",    
                                                            "issue",   "smem_bw",     "l2_half_reuse", "l2_rd", "hbm",
                                                            "hbm_lat", "block_start", "gap_graph" };
 
+double mba_elasticity(double more_ms, double less_ms)
+{
+    return -log(more_ms / less_ms) / log((100.0 + MBA_ELASTICITY_PCT) / (100 - MBA_ELASTICITY_PCT));
+}
+
 mba_status mba_sweep_elasticity(double out[MBA_SWEEP_NUMBERS], mba_sweep *s, const mba_model_options *model)
 {
     for (int k = 0; k < MBA_SWEEP_NUMBERS; k++) {
-        mba_sweep_axis a = { .value = { "x1.05", "x0.95" }, .n = 2 };
+        mba_sweep_axis a = { .n = 2 };
         double         ms[2];
+        for (int side = 0; side < 2; side++)
+            snprintf(a.value[side], sizeof a.value[0], "x%g", 1 + (side ? -0.01 : 0.01) * MBA_ELASTICITY_PCT);
         snprintf(a.name, sizeof a.name, "%s", mba_sweep_numbers[k]);
         for (int side = 0; side < 2; side++) {
             mba_simulated    r = { 0 };
@@ -343,7 +350,7 @@ mba_status mba_sweep_elasticity(double out[MBA_SWEEP_NUMBERS], mba_sweep *s, con
             MBA_TRY(st);
             s->points++;
         }
-        out[k] = -log(ms[0] / ms[1]) / log(1.05 / 0.95);
+        out[k] = mba_elasticity(ms[0], ms[1]);
     }
     return MBA_OK;
 }

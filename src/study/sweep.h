@@ -55,7 +55,11 @@ typedef struct mba_sweep_point {
 /* Simulates every point of a model; the second axis varies fastest. */
 MBA_MUST mba_status mba_sweep_points(mba_sweep_point *out, mba_sweep *s, const mba_model_options *model);
 
-/* Elasticity: percent of speed per percent more of each of these numbers. */
+/* Elasticity: percent of speed per percent more of a number, from the step with 5 % more and with 5 % less of it. */
+enum { MBA_ELASTICITY_PCT = 5 };
+double mba_elasticity(double more_ms, double less_ms);
+
+/* That of each of these numbers. */
 extern const char *const mba_sweep_numbers[MBA_SWEEP_NUMBERS];
 MBA_MUST mba_status mba_sweep_elasticity(double out[MBA_SWEEP_NUMBERS], mba_sweep *s, const mba_model_options *model);
 

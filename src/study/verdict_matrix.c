@@ -36,6 +36,7 @@ static bool has_variant(const mba_analysis *a, const char *name)
 mba_matrix_column mba_matrix_column_of(const mba_analysis *a)
 {
     const bool matrices = mba__has_matrices(a), scan = mba__has_scan(a);
+    if (!a->nkernels) return MBA_COLUMN_NONE; // step times alone
     if (mba_env_find(a, "run.foreign")) return matrices ? MBA_COLUMN_MAMBA_SSM : MBA_COLUMN_NONE;
     if (!matrices && !scan) return MBA_COLUMN_NONE;
     if (!strcmp(a->unit, "images")) return MBA_COLUMN_VISION;

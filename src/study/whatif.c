@@ -11,7 +11,9 @@
 #include "core/scan.h"
 #include "study/prediction_error.h"
 #include "study/simulated_step.h"
+#include "study/sweep.h"
 #include "study/validation.h"
+#include "study/whatif_parts.h"
 
 /* ---- axes ---- */
 
@@ -181,6 +183,25 @@ static mba_status fill_curves(mba_wi_model *m, planner *p, const mba_workload *b
     return MBA_OK;
 }
 
+/* An axis of several numbers changes them together. */
+static mba_status fill_elasticities(mba_wi_model *m, planner *p, const mba_workload *base)
+{
+    for (int k = 0; k < CURVES; k++) {
+        double ms[2];
+        for (int side = 0; side < 2; side++) {
+            char         changes[256] = "";
+            mba_workload at = *base;
+            mba_wi_step  step;
+            multiply(changes, sizeof changes, curves[k].numbers, 1 + (side ? -0.01 : 0.01) * MBA_ELASTICITY_PCT);
+            at.changes = changes;
+            MBA_TRY(simulate(&step, p, &at));
+            ms[side] = step.of[MBA_WI_STEP].ms;
+        }
+        m->elasticity[k] = mba_elasticity(ms[0], ms[1]);
+    }
+    return MBA_OK;
+}
+
 static bool has_op(const mba_wi_model *m, const char *name)
 {
     for (int i = 0; i < m->nops; i++)
@@ -218,36 +239,6 @@ static mba_status fill_sizes(mba_wi_model *m, planner *p, const mba_workload *ba
     return MBA_OK;
 }
 
-static mba_wi_op *op_named(mba_wi_model *m, const char *name)
-{
-    for (int i = 0; i < m->nops; i++)
-        if (!strcmp(m->op[i].name, name)) return &m->op[i];
-    if (m->nops == MBA_WI_OPS) return NULL;
-    mba_wi_op *o = &m->op[m->nops++];
-    snprintf(o->name, sizeof o->name, "%s", name);
-    return o;
-}
-
-static mba_status fill_machines(mba_wi_model *m, const mba_whatif *w, mba_sim *sim, const mba_workload *base)
-{
-    mba_status st = MBA_OK;
-    for (int k = 0; k < w->nmachines && st == MBA_OK; k++) {
-        mba_workload  at = *base;
-        mba_simulated r = { 0 };
-        at.machine = w->machines[k];
-        m->machine_ms[k] = NAN;
-        st = mba_simulated_run(&r, &at, sim);
-        for (int32_t i = 0; st == MBA_OK && i < r.session.graph->nnodes; i++) {
-            mba_wi_op *o = op_named(m, r.session.graph->nodes[i]->op->name);
-            if (o) o->ms[k] += 1e3 * r.step.node[i].seconds;
-        }
-        if (st == MBA_OK) m->machine_ms[k] = 1e3 * r.step.seconds;
-        if (st == MBA_E_UNSUPPORTED) st = MBA_OK;
-        mba_simulated_end(&r);
-    }
-    return st;
-}
-
 static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim, const mba_workload *base)
 {
     mba_simulated r = { 0 };
@@ -264,7 +255,8 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
     planner p = { .sim = sim };
     if (st == MBA_OK) st = fill_grid(m, w, &p, base);
     if (st == MBA_OK) st = fill_curves(m, &p, base);
-    if (st == MBA_OK) st = fill_machines(m, w, sim, base);
+    if (st == MBA_OK) st = fill_elasticities(m, &p, base);
+    if (st == MBA_OK) st = mba__whatif_machines(m, w, sim, base);
     if (st == MBA_OK && m->text) st = fill_sizes(m, &p, base);
     forget(&p);
     return st == MBA_OK ? st : mba_where(st, "simulating %s", base->model.name);
@@ -357,14 +349,50 @@ static mba_wi_score score_of(const mba_measured *d, mba_point_set set, const cha
     return (mba_wi_score){ name, s.points, s.mape, s.p90, s.worst, s.log_correlation, s.roofline_mape };
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The error that holds for what-ifs: slow-downs on machines that were imitated on an H200 (sim/emulate.h). */
+static mba_status validate_changes(mba_whatif *w)
+{
+    mba_emulated_set        *d = calloc(1, sizeof *d);
+    mba_emulation_agreement *a = calloc(1, sizeof *a);
+    mba_gpu                  h200;
+    double                   error[MBA_EMULATED_MAX];
+    mba_wi_score             s = { .name = "what-ifs: machines imitated", .correlation = NAN, .roofline = NAN };
+    mba_status               st = d && a ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the imitated machines");
+    if (st == MBA_OK) st = mba_emulated_load(d, NULL);
+    if (st == MBA_OK) st = mba_gpu_load(&h200, "h200");
+    if (st == MBA_OK) st = mba_emulation_compare(a, d, &h200);
+    for (int i = 0; st == MBA_OK && i < d->n; i++) {
+        error[i] = fabs(mba_error_percent(a->predicted[i], d->one[i].slower));
+        s.mean += error[i] / d->n;
+    }
+    if (st == MBA_OK && d->n) {
+        qsort(error, (size_t)d->n, sizeof *error, ascending);
+        s.points = d->n;
+        s.p90 = error[(9 * d->n - 1) / 10];
+        s.worst = error[d->n - 1];
+        w->score[2] = s;
+        w->changes = a->near;
+        w->changes_within = a->within;
+        w->changes_opposite = a->opposite;
+    }
+    free(d);
+    free(a);
+    return st;
+}
+
 static mba_status validate(mba_whatif *w)
 {
     mba_measured *d;
     MBA_TRY(mba_validation_points(&d, NULL, "h200", NULL));
     w->score[0] = score_of(d, MBA_POINT_HELD, "held out");
     w->score[1] = score_of(d, MBA_POINT_FITTED, "fitted");
-    w->low = INFINITY;
-    w->high = 0;
+    w->low = w->high = 1; // as mba_validation_bands
     for (int i = 0; i < d->n && w->nsteps < MBA_WI_STEPS; i++) {
         const mba_point *p = &d->point[i];
         if (p->source != MBA_POINT_TOTAL) continue;
@@ -376,7 +404,7 @@ static mba_status validate(mba_whatif *w)
         w->high = fmax(w->high, p->ms / p->predicted_ms);
     }
     mba_measured_destroy(d);
-    return MBA_OK;
+    return validate_changes(w);
 }
 
 static mba_status axes(mba_whatif *w)
@@ -414,6 +442,7 @@ mba_status mba_whatif_make(mba_whatif *out, const mba_analysis *const *run, int 
         st = fill_model(&out->model[i], out, sim, &base[i]);
         memcpy(out->model[i].measured_ms, measured_ms[i], sizeof measured_ms[i]);
     }
+    if (st == MBA_OK) st = mba_best_ratio_find(&out->ratio, sim, base, out->nmodels);
     mba_sim_destroy(sim);
     return st;
 }
@@ -455,11 +484,8 @@ double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis)
     double best = -INFINITY;
     *axis = 0;
     for (int k = 0; k < w->ncurves; k++) {
-        const int     base = mba_wi_base(&w->curve[k]), next = base + 1;
-        const double *ms = m->curve_ms[MBA_WI_STEP][k];
-        const double  gain = log(ms[base] / ms[next]) / log(w->curve[k].value[next]);
-        if (base < 0 || next >= w->curve[k].n || !strcmp(w->curve[k].key, "clock") || !(gain > best)) continue;
-        best = gain;
+        if (!strcmp(w->curve[k].key, "clock") || !(m->elasticity[k] > best)) continue;
+        best = m->elasticity[k];
         *axis = k;
     }
     return best;

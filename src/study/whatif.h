@@ -12,6 +12,7 @@
 #define MBA_STUDY_WHATIF_H
 
 #include "scope/analysis.h"
+#include "study/best_ratio.h"
 
 enum {
     MBA_WI_MODELS = 5,
@@ -23,7 +24,8 @@ enum {
     MBA_WI_MACHINES = 8,
     MBA_WI_SIZES = 5,
     MBA_WI_STEPS = 24,
-    MBA_WI_OPS = 64
+    MBA_WI_OPS = 64,
+    MBA_WI_SCORES = 3
 };
 
 typedef struct mba_wi_axis {
@@ -48,6 +50,14 @@ typedef struct mba_wi_op {
     double ms[MBA_WI_MACHINES];
 } mba_wi_op;
 
+/* A step on another machine, and its band as `simulate` prints it. Software as it is: each machine runs the kernels
+ * that this program chooses for it. Equal kernels: operators whose kernels would differ run the variant that most
+ * machines choose. */
+typedef enum mba_wi_set { MBA_WI_AS_IT_IS, MBA_WI_EQUAL, MBA_WI_SETS } mba_wi_set;
+typedef struct mba_wi_on {
+    double ms, low_ms, high_ms; /* NaN: the machine cannot run it */
+} mba_wi_on;
+
 typedef struct mba_wi_model {
     char name[64], batch[128], unit[16];
     /* measured on the machine that is simulated, else NaN; of a part: the sum of its kernels */
@@ -55,7 +65,9 @@ typedef struct mba_wi_model {
     bool        text;
     mba_wi_step base, grid[MBA_WI_GRID]; /* grid: all values of the sliders, the last one fastest */
     double      curve_ms[MBA_WI_PARTS][MBA_WI_CURVES][MBA_WI_VALUES]; /* NaN: the machine is too small for it */
-    double      machine_ms[MBA_WI_MACHINES];
+    double      elasticity[MBA_WI_CURVES];                            /* of the step: mba_elasticity */
+    mba_wi_on   machine[MBA_WI_SETS][MBA_WI_MACHINES];
+    char        equal[256]; /* what the equal kernels are: "ssd=chunked,ssd_bwd=chunked"; "": they are equal anyway */
     double      size_us[MBA_WI_SIZES][MBA_WI_VALUES]; /* per unit; of text */
     mba_wi_op   op[MBA_WI_OPS];
     int         nops;
@@ -75,7 +87,7 @@ typedef struct mba_wi_measured {
 typedef struct mba_whatif {
     char            machine[64]; /* the machine that is changed: "h200" */
     char            grade;       /* grade of the unchanged machine; changed ones are C */
-    double          low, high;   /* measured over predicted time of whole steps, least and most */
+    double          low, high;   /* measured over predicted time of whole steps, least and most; 1 lies between */
     mba_wi_axis     slider[MBA_WI_SLIDERS], curve[MBA_WI_CURVES], size[MBA_WI_SIZES];
     int             ncurves, nsizes;
     char            machines[MBA_WI_MACHINES][32];
@@ -83,9 +95,11 @@ typedef struct mba_whatif {
     int             nmachines;
     mba_wi_model    model[MBA_WI_MODELS];
     int             nmodels;
-    mba_wi_score    score[2]; /* held out, fitted */
+    mba_wi_score    score[MBA_WI_SCORES];                      /* held out, fitted, machines imitated on an H200 */
+    int             changes, changes_within, changes_opposite; /* imitated: up to 2.1 x; within 10 %; of wrong sign */
     mba_wi_measured step[MBA_WI_STEPS];
     int             nsteps;
+    mba_best_ratio  ratio;
 } mba_whatif;
 
 extern const char *const mba_wi_bounds[MBA_WI_BOUNDS]; /* "DRAM", "L2", .. */
@@ -112,7 +126,7 @@ typedef struct mba_doubled {
 } mba_doubled;
 mba_doubled mba_wi_doubled(const mba_whatif *w, int model, mba_wi_of part);
 
-/* The largest elasticity of a model's step, in percent of speed per percent more of a number; *axis: its curve. */
+/* The largest elasticity of a model's step; *axis: its curve. The clock is left out. */
 double mba_whatif_gain(const mba_whatif *w, const mba_wi_model *m, int *axis);
 
 #endif

@@ -13,6 +13,7 @@
 #include "data/tokenizer_files.h"
 #include "train/checkpoint_dirs.h"
 #include "train/checksums.h"
+#include "train/shards.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -347,10 +348,12 @@ static mba_status save_config(const mba_session *s, mba_hf_format format, const 
 
 /* ---- moments ---- */
 
-/* The address of a moment of a parameter, in the storage "m.decay" and so on (ops/adamw). */
+/* The address of a moment of a parameter, in the storage "m.decay" and so on (ops/adamw), or of those of all ranks. */
 static float *moment(const mba_session *s, const mba_tensor *param, char which)
 {
-    char name[32];
+    char         name[32];
+    const float *whole = s->whole[which == 'v'][param->st == s->graph->params[MBA_NO_DECAY]];
+    if (whole) return (float *)whole + param->offset;
     snprintf(name, sizeof name, "%c.%s", which, param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
     const mba_tensor *t = mba_graph_find(s->graph, name);
     mba_assert(t);
@@ -460,7 +463,10 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
 {
     char path[PATH_ROOM];
     MBA_TRY(join(path, directory, "optimizer.safetensors"));
+    MBA_TRY(mba_shards_whole(s, false));
     MBA_TRY(load_moments(s, path));
+    mba_shards_take(s);
+    mba_shards_free(s);
     MBA_TRY(join(path, directory, "trainer.json"));
     return mba_json_load(trainer, path, NULL);
 }

@@ -24,6 +24,9 @@ mba_status mba_feed_open(mba_feed **out, const mba_model *m, const mba_feed_opti
     if (!*out) return MBA_OK;
     (*out)->type = types[m->task];
     (*out)->micros = o->micros > 0 ? o->micros : 1;
+    (*out)->slots = o->slots > 0 ? o->slots : (*out)->micros;
+    (*out)->first = o->first;
+    mba_assert((*out)->first >= 0 && (*out)->first + (*out)->micros <= (*out)->slots);
     return MBA_OK;
 }
 
@@ -36,7 +39,7 @@ mba_status mba_feed_stage(mba_feed *f, mba_step *step) { return f->type->stage(f
 
 mba_status mba_feed_bind(mba_feed *f, mba_session *s, int64_t micro, mba_step *step)
 {
-    step->micro = (int32_t)micro;
+    step->micro = (int32_t)(f->first + micro);
     return f->type->bind(f, s, micro, step);
 }
 

@@ -25,6 +25,9 @@ typedef struct mba_feed_options {
     int64_t     end_of_text; /* text: 1 + the token between documents; 0: the one that the data names */
     uint64_t    seed;
     int64_t     micros;                   /* micro-batches of a step; 0: 1 */
+    int64_t     slots, first;             /* of several ranks: micro-batches of a step over all of them, of which this
+                                             feed binds `micros` from `first` on; slots 0: all are its own */
+    bool        means;                    /* losses of micro-batches are means of their own: graphs may have several */
     bool        plain;                    /* images for evaluation: no augmentation, all of them */
     double      smoothing, mixup, cutmix; /* images: override the recipe; negative: the recipe's */
     bool        whole;                    /* graphs: all parts, as stored, in one batch; `fit` sets its capacity */
@@ -59,8 +62,9 @@ struct mba_feed {
     const mba_feed_type *type;
     mba_position         at;   /* of the next step */
     int64_t              size; /* tokens, images or graphs of this part */
-    int64_t              micros;
-    int64_t              units;    /* tokens, images or graphs of the staged step */
+    int64_t              micros, slots, first;
+    int64_t              units;    /* tokens, images or graphs of the staged step: of its own micro-batches */
+    int64_t              valid;    /* their targets; 0: the loss of a micro-batch is a mean of its own */
     int64_t              targets;  /* over which the loss of the last bound micro-batch is a mean */
     int64_t              left_out; /* damaged items that were replaced so far */
     const char          *story;    /* message about the last of them; "" or NULL: none */
@@ -70,10 +74,11 @@ MBA_MUST mba_status mba_feed_fit(mba_model *m, const mba_feed_options *o);
 MBA_MUST mba_status mba_feed_open(mba_feed **out, const mba_model *complete, const mba_feed_options *o);
 void                mba_feed_close(mba_feed *f);
 
-/* Sets step->loss_scale and f->units, and advances f->at. */
+/* Sets step->loss_scale, f->units and f->valid, and advances f->at by the micro-batches of all ranks. The loss scale is
+ * that of one rank: several add f->valid. */
 MBA_MUST mba_status mba_feed_stage(mba_feed *f, mba_step *step);
 
-/* Fills the inputs and sets step->micro and step->count. */
+/* Fills the inputs and sets step->micro (of all ranks) and step->count. */
 MBA_MUST mba_status mba_feed_bind(mba_feed *f, mba_session *s, int64_t micro, mba_step *step);
 
 /* Evaluates the whole feed from its beginning (at most `batches`, if > 0): the mean loss and the scores of its task. If

@@ -32,7 +32,7 @@ typedef struct graph_feed {
     bool                  shuffle;
     bool                  all;                            /* no part is held out: there is no validation */
     int64_t              *member;                         /* (size): numbers of the graphs of this part */
-    int64_t              *chosen, nchosen;                /* graphs of the staged step; room for c.graphs */
+    int64_t              *chosen, *nchosen;               /* graphs of each staged micro-batch; room for c.graphs */
     mba_batch_graph      *item;                           /* (c.graphs) */
     const float          *node_real, *edge_real, *target; /* of the whole set, in the type that the model reads */
     const int32_t        *node_index, *edge_index, *label;
@@ -210,6 +210,7 @@ static void graph_close(mba_feed *base)
     mba_graph_source_close(&f->from);
     free(f->member);
     free(f->chosen);
+    free(f->nchosen);
     free(f->item);
     free(f->places);
     for (int i = 0; i < 2; i++) free(f->placed[i].orders);
@@ -238,25 +239,27 @@ static bool tells_classes(const mba_graphnet *c)
     return mba_is_class_loss(c->loss) || (c->loss == MBA_LOSS_WEIGHTED_BCE && c->outputs == 1);
 }
 
-static mba_status take_memory(graph_feed *f, bool judges)
+static mba_status take_memory(graph_feed *f, int64_t micros, bool judges)
 {
     const size_t N = (size_t)f->c.nodes, G = (size_t)f->c.graphs;
-    f->chosen = calloc(G, sizeof *f->chosen);
+    f->chosen = calloc(G * (size_t)micros, sizeof *f->chosen);
+    f->nchosen = calloc((size_t)micros, sizeof *f->nchosen);
     f->item = calloc(G, sizeof *f->item);
     f->places = calloc(G + 1 + 2 * N + (N > G ? N : G), sizeof *f->places);
     f->work = calloc(3 * N, sizeof *f->work);
     f->key = judges ? calloc(N, sizeof *f->key) : NULL;
-    if (!f->chosen || !f->item || !f->places || !f->work || (judges && !f->key))
+    if (!f->chosen || !f->nchosen || !f->item || !f->places || !f->work || (judges && !f->key))
         return mba_fail(MBA_E_NOMEM, "no memory for batches of graphs");
     return tells_classes(&f->c) ? mba_confusion_create(&f->confusion, f->c.outputs > 1 ? f->c.outputs : 2) : MBA_OK;
 }
 
 static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
 {
-    if (o->micros > 1)
-        return mba_fail(MBA_E_UNSUPPORTED,
-                        "graph models cannot use several micro-batches\nwhy: class weights "
-                        "and batch statistics belong to one batch\nfix: use larger --graphs, --nodes and --edges");
+    if (o->micros > 1 && !o->means)
+        return mba_fail(MBA_E_UNSUPPORTED, "graph models cannot use several micro-batches\nwhy: class weights "
+                                           "and batch statistics belong to one batch\nfix: use larger --graphs, "
+                                           "--nodes and --edges, or --sum tree, which "
+                                           "takes the mean over micro-batches");
     graph_feed *f = calloc(1, sizeof *f);
     if (!f) return mba_fail(MBA_E_NOMEM, "no memory for a feed");
     f->c = m->graph;
@@ -274,7 +277,7 @@ static mba_status graph_open(mba_feed **out, const mba_model *m, const mba_feed_
                       o->data ? o->data : "");
     if (st == MBA_OK && !empty) st = add_positions(f);
     if (st == MBA_OK && !empty) st = make_views(f);
-    if (st == MBA_OK && !empty) st = take_memory(f, o->held_out || o->whole);
+    if (st == MBA_OK && !empty) st = take_memory(f, o->micros > 0 ? o->micros : 1, o->held_out || o->whole);
     if (st == MBA_OK && !empty) *out = &f->base;
     else graph_close(&f->base);
     return st;
@@ -309,25 +312,42 @@ static mba_status graph_fit(mba_model *m, const mba_feed_options *o)
 
 /* ---- batches ---- */
 
-static mba_status graph_stage(mba_feed *base, mba_step *step)
+/* Chooses the graphs of the next micro-batch and returns their number; `chosen` NULL: of another rank. */
+static mba_status choose(graph_feed *f, int64_t *chosen, int64_t *n)
 {
-    graph_feed *f = (graph_feed *)base;
-    int64_t     nodes = 0, edges = 0;
-    f->nchosen = 0;
+    mba_feed *base = &f->base;
+    int64_t   nodes = 0, edges = 0;
+    *n = 0;
     if (base->at.index >= base->size)
         return mba_fail(MBA_E_ARG, "there is no graph %lld in this data\nfix: resume with the data of the checkpoint",
                         (long long)base->at.index);
-    for (; f->nchosen < f->c.graphs && base->at.index < base->size; base->at.index++) {
+    for (; *n < f->c.graphs && base->at.index < base->size; base->at.index++) {
         const uint64_t        key = f->seed ^ mba_stream("graphs"), epoch = (uint64_t)base->at.epoch;
         const int64_t         i = base->at.index, place = f->shuffle ? mba_permuted(i, base->size, key, epoch) : i;
         const mba_batch_graph it = item_of(f, f->member[place]);
         if (nodes + it.nodes > f->c.nodes || edges + it.edges > f->c.edges) break; // begins the next batch
         nodes += it.nodes;
         edges += it.edges;
-        f->chosen[f->nchosen++] = f->member[place];
+        if (chosen) chosen[*n] = f->member[place];
+        ++*n;
     }
     if (base->at.index == base->size) base->at = (mba_position){ .epoch = base->at.epoch + 1 };
-    base->units = f->nchosen;
+    return MBA_OK;
+}
+
+static mba_status graph_stage(mba_feed *base, mba_step *step)
+{
+    graph_feed *f = (graph_feed *)base;
+    base->units = 0;
+    for (int64_t slot = 0; slot < base->slots; slot++) {
+        const int64_t m = slot - base->first;
+        const bool    mine = m >= 0 && m < base->micros;
+        int64_t       n;
+        MBA_TRY(choose(f, mine ? f->chosen + m * f->c.graphs : NULL, &n));
+        if (!mine) continue;
+        f->nchosen[m] = n;
+        base->units += n;
+    }
     step->loss_scale = 0; // the loss is the mean over the batch
     return MBA_OK;
 }
@@ -443,8 +463,7 @@ static int64_t count_targets(const graph_feed *f)
 
 static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
 {
-    graph_feed *f = (graph_feed *)base;
-    (void)micro;
+    graph_feed           *f = (graph_feed *)base;
     const bool            classes = mba_is_class_loss(f->c.loss);
     const mba_graph_shape shape = { .nodes = f->c.nodes,
                                     .edges = f->c.edges,
@@ -461,8 +480,8 @@ static mba_status graph_bind(mba_feed *base, mba_session *s, int64_t micro, mba_
                                     .lap = f->c.pe_count,
                                     .walks = f->c.rw_count };
     MBA_TRY(place(f, s));
-    for (int64_t i = 0; i < f->nchosen; i++) f->item[i] = item_of(f, f->chosen[i]);
-    MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen));
+    for (int64_t i = 0; i < f->nchosen[micro]; i++) f->item[i] = item_of(f, f->chosen[micro * f->c.graphs + i]);
+    MBA_TRY(mba_graph_batch_fill(&f->batch, &shape, f->item, f->nchosen[micro]));
     order_layers(f, step);
     step->count[MBA_NODES] = (int32_t)f->batch.nodes;
     step->count[MBA_EDGES] = (int32_t)f->batch.edges;

@@ -80,15 +80,18 @@ static mba_status open_loader(image_feed *f, const mba_vision *c, const mba_feed
                         path_of(o), (long long)f->set->classes, (long long)c->classes, (long long)f->set->classes);
     f->labels = calloc((size_t)c->batch, sizeof *f->labels);
     if (!f->labels) return mba_fail(MBA_E_NOMEM, "no memory for the labels of a batch");
-    return mba_image_loader_create(&f->loader, &(mba_image_loader_options){ .set = f->set,
-                                                                            .recipe = recipe_of(f, c, o),
-                                                                            .B = c->batch,
-                                                                            .shuffle = !o->in_order && !o->held_out,
-                                                                            .partial = o->held_out || o->plain,
-                                                                            .seed = o->seed,
-                                                                            .workers = o->workers > 0 ? (int)o->workers
-                                                                                       : spare > 0    ? spare
-                                                                                                      : 0 });
+    return mba_image_loader_create(&f->loader,
+                                   &(mba_image_loader_options){ .set = f->set,
+                                                                .recipe = recipe_of(f, c, o),
+                                                                .B = c->batch,
+                                                                .run = o->micros,
+                                                                .jump = o->slots > 0 ? o->slots - o->micros : 0,
+                                                                .shuffle = !o->in_order && !o->held_out,
+                                                                .partial = o->held_out || o->plain,
+                                                                .seed = o->seed,
+                                                                .workers = o->workers > 0 ? (int)o->workers
+                                                                           : spare > 0    ? spare
+                                                                                          : 0 });
 }
 
 static mba_status image_open(mba_feed **out, const mba_model *m, const mba_feed_options *o)
@@ -124,8 +127,8 @@ static mba_status image_stage(mba_feed *base, mba_step *step)
 {
     image_feed *f = (image_feed *)base;
     f->staged = base->at;
-    base->at = moved(f, base->at, base->micros);
-    base->units = f->B * base->micros;
+    base->at = moved(f, base->at, base->slots);
+    base->units = base->valid = f->B * base->micros;
     step->loss_scale = 1 / (float)base->units;
     return MBA_OK;
 }
@@ -133,7 +136,7 @@ static mba_status image_stage(mba_feed *base, mba_step *step)
 static mba_status image_bind(mba_feed *base, mba_session *s, int64_t micro, mba_step *step)
 {
     image_feed     *f = (image_feed *)base;
-    mba_position    at = moved(f, f->staged, micro);
+    mba_position    at = moved(f, f->staged, base->first + micro);
     mba_image_batch b = { .x = mba_session_at(s, "images"),
                           .labels = f->labels,
                           .targets = mba_session_find(s, "soft") };

@@ -10,6 +10,7 @@
 #include "ops/ema/ema.h"
 #include "ops/lamb/lamb.h"
 #include "train/hf.h"
+#include "train/shards.h"
 
 static int64_t machine_bytes(const mba_device *d)
 {
@@ -31,13 +32,21 @@ static void cut_published(mba_session *s)
     }
 }
 
-static void append_update(mba_graph *g, const mba_session_options *o)
+/* LAMB judges whole tensors, so every rank updates all of them with the sum of all gradients. AdamW is divided among
+ * ranks. */
+static void append_update(const mba_session *s, mba_graph *g, const mba_session_options *o)
 {
     const mba_adamw_options *a = &o->adamw;
-    if (o->optimizer == MBA_LAMB)
+    if (o->optimizer == MBA_LAMB) {
+        for (int k = 0; k < MBA_GROUPS && s->place.ranks > 1; k++)
+            if (mba_flat_grads(g, (mba_group)k)) mba_allreduce(g, mba_flat_grads(g, (mba_group)k), s->place);
         mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip,
                                              mba_lamb_defaults().own_clip });
-    else mba_adamw_all(g, a);
+    } else if (s->place.ranks > 1) {
+        mba_adamw_shards(g, a, s->place, s->bucket);
+    } else {
+        mba_adamw_all(g, a);
+    }
     if (o->ema > 0) mba_ema_all(g, o->ema);
 }
 
@@ -63,6 +72,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     s->recomputes = recompute;
     s->averages = o->update && o->ema > 0;
     s->device = o->device ? o->device : &mba_device_cpu;
+    s->place = o->place.ranks > 0 ? o->place : (mba_place){ 0, 1 };
+    s->world = o->world;
     mba_model_compute(&s->model, o->compute == MBA_NONE ? MBA_F32 : o->compute);
     mba_model_mode(&s->model, o->train || o->update, o->update);
     MBA_TRY(mba_model_complete(&s->model));
@@ -72,14 +83,17 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
+    if (o->update && s->place.ranks > 1 && o->optimizer == MBA_ADAMW)
+        mba_shards_pad(s->bucket, s->graph, s->place.ranks, o->bucket_bytes > 0 ? o->bucket_bytes : 128 << 20);
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
-    if (o->update) append_update(s->graph, o);
+    if (o->update) append_update(s, s->graph, o);
     s->recomputes |= s->graph->recomputed_bytes[MBA_RECOMPUTED_CHEAP] > 0;
     MBA_TRY(mba_program_create(&s->program, s->graph,
                                &(mba_program_options){ .cuda = s->device->machine->cc > 0,
                                                        .machine = s->device->machine,
                                                        .variants = o->variants,
+                                                       .world = o->world,
                                                        .ahead = o->update }));
     count_left(s);
     return MBA_OK;
@@ -147,6 +161,7 @@ mba_status mba_session_bind(mba_session *s, uint64_t seed)
 
 void mba_session_end(mba_session *s)
 {
+    mba_shards_free(s);
     mba_program_destroy(s->program);
     mba_graph_destroy(s->graph);
     *s = (mba_session){ 0 };

@@ -38,9 +38,12 @@ typedef struct mba_session_options {
     mba_recompute     recompute;
     int64_t           memory_bytes; /* limit of the plan; 0: nine tenths of the machine's memory */
     mba_optimizer     optimizer;
-    mba_adamw_options adamw;    /* LAMB uses them too, and clips a second time, to norm 1 */
-    double            ema;      /* decay of the averaged model; 0: none */
-    const char       *variants; /* "ssd=chunked": see program.h */
+    mba_adamw_options adamw;        /* LAMB uses them too, and clips a second time, to norm 1 */
+    double            ema;          /* decay of the averaged model; 0: none */
+    const char       *variants;     /* "ssd=chunked": see program.h */
+    mba_place         place;        /* of this rank among several, which share the optimizer (shards.h); ranks 0: one */
+    mba_world        *world;        /* of several ranks; NULL: one, or only a plan */
+    int64_t           bucket_bytes; /* fp32 bytes of gradients that ranks add at once; 0: 128 MB */
 } mba_session_options;
 
 typedef struct mba_tokenizer_files mba_tokenizer_files; /* data/tokenizer_files.h */
@@ -52,6 +55,10 @@ typedef struct mba_session {
     mba_program               *program;
     mba_model_graph            io;
     bool                       recomputes, averages; /* averages: the session keeps an averaged model (ops/ema) */
+    mba_place                  place;
+    mba_world                 *world;
+    int64_t                    bucket[MBA_GROUPS];   /* elements; 0: the moments are not sharded */
+    float                     *whole[2][MBA_GROUPS]; /* m and v of all ranks, while a checkpoint needs them */
     const mba_tokenizer_files *tokenizer;            /* text: saved with every checkpoint; NULL: none */
 } mba_session;
 

@@ -86,14 +86,18 @@ static int64_t count_targets(const int32_t *targets, int64_t n)
 static mba_status text_stage(mba_feed *base, mba_step *step)
 {
     text_feed *f = (text_feed *)base;
-    for (int64_t m = 0; m < base->micros; m++) {
-        const int64_t at = m * f->elems;
-        mba_batch     b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL,
+    for (int64_t slot = 0; slot < base->slots; slot++) {
+        const int64_t m = slot - base->first, at = m * f->elems;
+        if (m < 0 || m >= base->micros) { // of another rank
+            mba_loader_skip(f->loader, &base->at);
+            continue;
+        }
+        mba_batch b = { f->staged[0] + at, f->staged[1] + at, f->documents ? f->staged[2] + at : NULL,
                         f->before ? f->before + m * f->rows : NULL };
         MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
     }
-    const int64_t valid = count_targets(f->staged[1], f->elems * base->micros);
-    step->loss_scale = valid ? 1 / (float)valid : 0;
+    base->valid = count_targets(f->staged[1], f->elems * base->micros);
+    step->loss_scale = base->valid ? 1 / (float)base->valid : 0;
     base->units = f->elems * base->micros;
     return MBA_OK;
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "train/checkpoint.h"
+#include "train/shards.h"
 #include "train/text_data.h"
 #include "train/train_run.h"
 #include "train/watchdog.h"
@@ -33,6 +34,8 @@ static mba_status plan_judge(mba__run *r, const mba_session_options *training)
 {
     mba_session_options so = *training;
     so.backward = so.update = so.accumulate = false;
+    so.place = (mba_place){ 0, 1 };
+    so.world = NULL;
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = false;
     mba_model_outputs(&so.model, true, mba_feed_scores(so.model.task));
     return mba_session_plan(&r->judge, &so);
@@ -43,11 +46,31 @@ static mba_status open_feeds(mba__run *r, const mba_feed_options *data)
     mba_feed_options fo = *data;
     fo.seed = r->o->seed;
     fo.micros = r->micros;
+    fo.slots = r->slots;
+    fo.first = r->world ? r->world->rank * r->micros : 0;
+    fo.means = r->world || r->o->tree;
     fo.held_out = false;
     MBA_TRY(mba_feed_open(&r->train, &r->s.model, &fo));
-    fo.micros = 1;
+    fo.micros = fo.slots = 1;
+    fo.first = 0;
     fo.held_out = true;
     return mba_feed_open(&r->valid, &r->s.model, &fo);
+}
+
+/* What several ranks, or sums as of several, cannot do. */
+static mba_status check_slots(const mba__run *r)
+{
+    const mba_device *d = r->o->session.device;
+    if (!r->world && !r->o->tree) return MBA_OK;
+    if (d && d->alloc_host)
+        return mba_fail(MBA_E_UNSUPPORTED, "%s on a GPU\nwhy: gradients of GPUs are not added over ranks yet\nfix: %s",
+                        r->world ? "several ranks" : "--sum tree",
+                        r->world ? "--device cpu, or one process" : "leave it out");
+    if (r->o->carry && r->world)
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "--carry with several ranks\nwhy: a micro-batch continues the one before it, so "
+                        "they cannot be computed at once\nfix: leave it out, or start one process");
+    return MBA_OK;
 }
 
 /* Plans and binds the sessions and opens the data. Takes the lock before it looks into the folder: two runs in one
@@ -55,13 +78,19 @@ static mba_status open_feeds(mba__run *r, const mba_feed_options *data)
 static mba_status begin(mba__run *r)
 {
     mba_session_options so = r->o->session;
-    if (r->o->out && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
-    if (r->o->out && !r->o->resume) MBA_TRY(mba_checkpoint_require_empty(r->o->out));
+    r->world = r->o->world;
+    const bool writes = r->o->out && mba__run_writes(r);
+    if (writes && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
+    if (writes && !r->o->resume) MBA_TRY(mba_checkpoint_require_empty(r->o->out));
     r->micros = r->o->micros > 0 ? r->o->micros : 1;
+    r->slots = r->micros * (r->world ? r->world->ranks : 1);
+    MBA_TRY(check_slots(r));
     r->step = (mba_step){ .seed = r->o->seed };
     r->guard = (mba_guard){ .factor = r->o->guard };
     so.backward = so.update = true;
-    so.accumulate = r->micros > 1;
+    so.accumulate = r->slots > 1;
+    so.world = r->world;
+    if (r->world) so.place = (mba_place){ r->world->rank, r->world->ranks };
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = r->o->carry;
     MBA_TRY(mba_feed_fit(&so.model, &r->o->feed));
     MBA_TRY(mba_session_plan(&r->s, &so));
@@ -73,15 +102,19 @@ static mba_status begin(mba__run *r)
     if (r->o->valid_every > 0 && !r->valid)
         return mba_fail(MBA_E_ARG, "--valid-every is set, but the data has no validation part\nfix: add "
                                    "--valid-fraction 0.1 to hold out a tenth of it");
-    if (r->valid && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0)) MBA_TRY(plan_judge(r, &so));
+    if (r->valid && mba__run_writes(r) && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0))
+        MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
-    return mba_session_bind(&r->s, r->o->seed);
+    MBA_TRY(mba_session_bind(&r->s, r->o->seed));
+    if (r->slots == 1 || !(r->world || r->o->tree)) return MBA_OK;
+    return mba__slots_create(&r->sums, &r->s, r->slots, r->train->first, r->micros, so.model.task == MBA_TASK_GRAPHS);
 }
 
 static void finish(mba__run *r)
 {
     if (r->log) fclose(r->log);
+    mba__slots_destroy(r->sums);
     mba_feed_close(r->train);
     mba_feed_close(r->valid);
     mba_session_end(&r->judge);
@@ -94,11 +127,13 @@ static void finish(mba__run *r)
 
 static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
+/* True if a signal ends the run. Several ranks agree on it when they stage a step, and end after that step. */
+static bool stopped(const mba__run *r) { return r->world ? r->told_to_stop : r->o->stop && *r->o->stop; }
+
 /* True if the run ends after n steps. */
 static bool ends_at(const mba__run *r, int64_t n)
 {
-    return n >= r->o->schedule.steps || (r->o->stop && *r->o->stop)
-           || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
+    return n >= r->o->schedule.steps || stopped(r) || (r->o->stop_after > 0 && n - r->began_at >= r->o->stop_after);
 }
 
 /* Notes the failure to read a batch. The steps before it are still taken and saved: the run ends where it would read
@@ -112,7 +147,9 @@ static mba_status unread(mba__run *r, mba_status st)
 static mba_status stage(mba__run *r, mba_step *step)
 {
     r->at = r->train->at;
-    return unread(r, mba_feed_stage(r->train, step));
+    mba_status st = mba_feed_stage(r->train, step);
+    if (r->world) st = mba__run_agree_staged(r, step, st);
+    return unread(r, st);
 }
 
 static mba_status bind_micro(mba__run *r, int64_t micro, mba_step *step)
@@ -186,6 +223,39 @@ static mba_status run_passes(mba__run *r, double *loss)
     return mba_program_wait(r->s.program);
 }
 
+/* The passes of a step whose gradients are added over slots (slots.h). A rank that cannot read a batch tells the others
+ * when they add their losses: all of them end before the update. */
+static mba_status run_slots(mba__run *r, double *loss)
+{
+    float     *each = calloc((size_t)r->micros, sizeof *each);
+    mba_status st = each ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the losses of a step");
+    int64_t    good;
+    r->step.norm_max = mba_guard_norm_max(&r->guard);
+    r->step.loss_max = 0;
+    for (int64_t m = 0; m < r->micros && st == MBA_OK; m++) {
+        mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
+        if ((st = bind_micro(r, m, &r->step)) != MBA_OK) break;
+        mba__slots_begin(r->sums, m);
+        st = mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
+        if (st == MBA_OK) st = mba_program_wait(r->s.program);
+        mba__slots_end(r->sums, m);
+        each[m] = st == MBA_OK ? *(const float *)mba_session_at(&r->s, "loss") : 0;
+        if (!isfinite(each[m])) break; // explain() runs this micro-batch again
+    }
+    r->own_loss = 0;
+    for (int64_t m = 0; m < r->micros && each; m++) r->own_loss += (double)each[m];
+    if (each) st = mba__run_agree_losses(r, each, loss, &good, st);
+    free(each);
+    if (st != MBA_OK && r->world) (void)!unread(r, st); // on all ranks: see end_unread
+    MBA_TRY(st);
+    mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
+    if (r->s.model.task == MBA_TASK_GRAPHS) *loss /= (double)r->slots;
+    MBA_TRY(mba__slots_finish(r->sums, good));
+    if (mba_guard_skips(&r->guard, *loss, 0)) r->step.norm_max = FLT_MIN;
+    MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
+    return mba_program_wait(r->s.program);
+}
+
 /* Sets all parameter gradients to zero, as an update leaves them: micro-batches add to them. */
 static mba_status clear_gradients(const mba_program *p)
 {
@@ -211,11 +281,23 @@ static mba_status explain(mba__run *r, const char **note)
     const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
     if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
-    if (r->micros > 1) MBA_TRY(clear_gradients(r->s.program));
+    if (r->slots > 1) MBA_TRY(clear_gradients(r->s.program));
+    if (r->sums) mba__slots_restore(r->sums);
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);
     else snprintf(r->note, sizeof r->note, "all operator outputs are finite; the gradient norm is not");
+    *note = r->note;
+    return MBA_OK;
+}
+
+/* Explains a step of several ranks: each looks at its own micro-batches if its own loss, or the norm of all, is not
+ * finite. */
+static mba_status explain_all(mba__run *r, const char **note, bool norm)
+{
+    r->note[0] = 0;
+    if (!r->world || norm || !isfinite(r->own_loss)) MBA_TRY(explain(r, note));
+    MBA_TRY(mba__run_agree_note(r));
     *note = r->note;
     return MBA_OK;
 }
@@ -226,17 +308,17 @@ static mba_status one_step(mba__run *r, mba_train_report *p)
     double       loss;
     if (r->ahead) r->step = r->next;
     else MBA_TRY(stage(r, &r->step));
-    const int64_t units = r->train->units;
+    const int64_t units = r->world ? r->all_units : r->train->units;
     r->step.lr = (float)mba_schedule_lr(&r->o->schedule, r->step.index);
-    MBA_TRY(run_passes(r, &loss));
+    MBA_TRY(r->sums ? run_slots(r, &loss) : run_passes(r, &loss));
     r->units += units;
     if (!isfinite(loss)) {
-        MBA_TRY(explain(r, &p->note));
+        MBA_TRY(explain_all(r, &p->note, false));
         if (r->o->carry) mba_session_reset_state(&r->s, NULL); // the states may be the cause
     }
     const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
-    if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain(r, &p->note));
+    if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain_all(r, &p->note, true));
     if (p->skipped && !p->note) p->note = "loss or gradient norm far above its median";
     mba_guard_note(&r->guard, loss, norm);
     r->step.index++;
@@ -249,7 +331,8 @@ static mba_status one_step(mba__run *r, mba_train_report *p)
     return MBA_OK;
 }
 
-static mba_status validate(mba__run *r, mba_train_report *p)
+/* Rank 0 validates: the parameters are the same on all ranks. */
+static mba_status validate_here(mba__run *r, mba_train_report *p)
 {
     mba_session *s = r->judge.program ? &r->judge : &r->s;
     if (r->judge.program) MBA_TRY(mba_session_copy(&r->judge, &r->s, r->s.averages));
@@ -261,11 +344,19 @@ static mba_status validate(mba__run *r, mba_train_report *p)
     return MBA_OK;
 }
 
+/* The other ranks wait, and learn whether the best is saved. */
+static mba_status validate(mba__run *r, mba_train_report *p)
+{
+    mba_status st = mba__run_writes(r) ? validate_here(r, p) : MBA_OK;
+    return st == MBA_OK ? mba__run_agree_flag(r, &p->best) : st;
+}
+
 /* Ends a run with too many skipped steps. They changed nothing, so what was learned before them is saved. */
 static mba_status give_up(mba__run *r, const char *note)
 {
     const bool kept = r->o->out && r->step.index > r->began_at + BAD_STEPS_MAX;
     if (kept) MBA_TRY(mba__run_save(r));
+    MBA_TRY(mba_world_barrier(r->world)); // nobody leaves while rank 0 saves
     return mba_fail(MBA_E_DEVICE,
                     "%d steps in a row were skipped\nwhy: %s\nfix: use a lower --lr or a longer --warmup%s",
                     BAD_STEPS_MAX, note ? note : "the loss does not recover",
@@ -276,6 +367,7 @@ static mba_status end_unread(mba__run *r)
 {
     const bool learned = r->o->out && r->step.index > r->began_at;
     if (learned && !due(r->o->save_every, r->step.index)) MBA_TRY(mba__run_save(r));
+    MBA_TRY(mba_world_barrier(r->world)); // nobody leaves while rank 0 saves
     const mba_status st = mba_fail(r->unread, "%s", r->story);
     return learned
                ? mba_where(st, "the batch after step %lld; the state before it is saved, --resume continues from it",
@@ -287,7 +379,7 @@ static mba_status end_unread(mba__run *r)
  * one that the uninterrupted run would have here. */
 static bool validates(const mba__run *r, bool last)
 {
-    const bool interrupted = r->o->stop && *r->o->stop;
+    const bool interrupted = stopped(r);
     return r->step.index >= r->o->schedule.steps || due(r->o->valid_every, r->step.index) || (last && !interrupted);
 }
 
@@ -307,6 +399,7 @@ static mba_status loop(mba__run *r)
         st = one_step(r, &p);
         if (st != MBA_OK) return r->unread ? end_unread(r) : st;
         last = ends_at(r, r->step.index);
+        mba_world_mark(r->world, r->step.index, MBA_WORLD_ASIDE);
         if (r->guard.in_a_row >= BAD_STEPS_MAX) return give_up(r, p.note);
         if (r->valid && validates(r, last)) st = validate(r, &p);
         p.run_s = seconds() - r->began_s;
@@ -315,6 +408,7 @@ static mba_status loop(mba__run *r)
         const bool saves = last || due(r->o->save_every, r->step.index);
         if (st == MBA_OK && saves) st = mba__run_save(r);
         if (st == MBA_OK && p.best) st = mba__run_save_best(r, saves);
+        mba_shards_free(&r->s);
         if (st == MBA_OK && r->unread && !last) return end_unread(r);
     }
     return st;
@@ -325,6 +419,7 @@ mba_status mba_train(const mba_train_options *o)
     mba__run   r = { .o = o };
     mba_status st = begin(&r);
     if (st == MBA_OK) st = mba__run_restore(&r);
+    if (st == MBA_OK) st = mba__run_agree_start(&r); // all have read before one writes
     if (st == MBA_OK && o->restored) o->restored(o->ctx);
     if (st == MBA_OK) st = mba__run_open_log(&r);
     if (st == MBA_OK) st = mba__run_finish_save(&r);

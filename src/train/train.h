@@ -7,7 +7,9 @@
  *     MBA_TRY(mba_train(&o));
  *
  * A run is exact: the same options give the same bits for any number of threads, and a run that was
- * stopped and resumed gives the same bits as one that was not. */
+ * stopped and resumed gives the same bits as one that was not. With `tree`, the number of ranks does not matter either:
+ * only that of micro-batches over all ranks does. Rank 0 writes, logs and validates; it alone needs `out`, `report`,
+ * `saved`. */
 #ifndef MBA_TRAIN_H
 #define MBA_TRAIN_H
 
@@ -39,7 +41,9 @@ typedef struct mba_train_report {
 typedef struct mba_train_options {
     mba_session_options session; /* .backward and .update are set here */
     mba_schedule        schedule;
-    int64_t             micros; /* micro-batches per update; 0: 1 */
+    int64_t             micros; /* micro-batches per update and rank; 0: 1 */
+    mba_world          *world;  /* of several ranks, which all call mba_train with the same options; NULL: one */
+    bool                tree;   /* add micro-batches as several ranks would (slots.h); always so with a world */
     uint64_t            seed;
     double              guard; /* skip norms above this multiple of their median; 0: only NaN */
 

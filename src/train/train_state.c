@@ -17,6 +17,7 @@
 #include "ops/ema/ema.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
+#include "train/shards.h"
 
 enum { PATH_ROOM = 4096 };
 static const int64_t STEP_MOST = INT64_C(1) << 48; // a trainer.json that says more is damaged
@@ -63,8 +64,9 @@ static json_t *trainer_json(const mba__run *r)
                           "optimizer", optimizer_name(r), "average", average_word(r), "order", order_words(r), "step",
                           (json_int_t)r->step.index, "units", (json_int_t)(r->units_before + r->units), "seed",
                           (json_int_t)r->o->seed, "epoch", (json_int_t)at.epoch, "index", (json_int_t)at.index, "batch",
-                          mba_model_batch_words(&r->s.model).text, "micros", (json_int_t)r->micros, "data_size",
+                          mba_model_batch_words(&r->s.model).text, "micros", (json_int_t)r->slots, "data_size",
                           (json_int_t)r->train->size, "guard", guard);
+    if (r->sums) json_object_set_new(t, "sum", json_string("tree"));
     if (r->best_step)
         json_object_set_new(t, "best",
                             json_pack("{s:I, s:f, s:I}", "step", (json_int_t)r->best_step, "loss", r->best_loss,
@@ -91,6 +93,8 @@ mba_status mba__run_save(mba__run *r)
 {
     char path[PATH_ROOM], name[32];
     if (!r->o->out) return MBA_OK;
+    MBA_TRY(mba_shards_whole(&r->s, true));
+    if (!mba__run_writes(r)) return MBA_OK;
     if (r->log) MBA_TRY(mba_file_sync(fileno(r->log), r->o->out));
     snprintf(name, sizeof name, "step-%06lld", (long long)r->step.index);
     mba_status st = save_as(r, path, name);
@@ -104,6 +108,8 @@ mba_status mba__run_save_best(mba__run *r, bool saved)
 {
     char path[PATH_ROOM], step[PATH_ROOM];
     if (!r->o->out) return MBA_OK;
+    if (!saved) MBA_TRY(mba_shards_whole(&r->s, true));
+    if (!mba__run_writes(r)) return MBA_OK;
     if (saved && snprintf(step, sizeof step, "%s/step-%06lld", r->o->out, (long long)r->step.index) < PATH_ROOM
         && snprintf(path, sizeof path, "%s/best", r->o->out) < PATH_ROOM && mba_checkpoint_link(path, step) == MBA_OK)
         return MBA_OK;
@@ -114,9 +120,15 @@ mba_status mba__run_finish_save(mba__run *r)
 {
     bool missing = false;
     if (!r->o->out || !r->o->resume) return MBA_OK;
-    if (r->o->keep > 0) MBA_TRY(mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index));
-    if (r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
-    return missing && r->best_step == r->step.index ? mba__run_save_best(r, true) : MBA_OK;
+    if (mba__run_writes(r) && r->o->keep > 0) MBA_TRY(mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index));
+    if (mba__run_writes(r) && r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
+    missing &= r->best_step == r->step.index;
+    MBA_TRY(mba__run_agree_flag(r, &missing));
+    if (!missing) return MBA_OK;
+    MBA_TRY(mba_shards_whole(&r->s, true));
+    const mba_status st = mba__run_save_best(r, true);
+    mba_shards_free(&r->s);
+    return st;
 }
 
 static mba_status read_floats(float *x, int n, const json_t *a)
@@ -152,6 +164,30 @@ static mba_status same_words(const json_t *t, const char *key, const char *now)
                    mba_quote(then).text, now);
 }
 
+/* The micro-batches of a step over all ranks, and how they are added. */
+static mba_status same_slots(const mba__run *r, const json_t *t)
+{
+    int64_t     then;
+    const char *sum;
+    MBA_TRY(mba_json_int(t, "micros", r->slots, 1, INT32_MAX, &then));
+    if (then != r->slots)
+        return mba_fail(
+            MBA_E_ARG,
+            "the checkpoint was saved with %lld micro-batches a step, now it is %lld\nwhy: %lld on each of "
+            "%lld rank(s)\nfix: --micro-batches %lld/ranks, or start the run with --global-batch, which any "
+            "number of ranks divides",
+            (long long)then, (long long)r->slots, (long long)r->micros, (long long)(r->slots / r->micros),
+            (long long)then);
+    MBA_TRY(mba_json_text(t, "sum", "chain", &sum));
+    const char *now = r->sums ? "tree" : "chain";
+    return !strcmp(sum, now) || r->slots == 1
+               ? MBA_OK
+               : mba_fail(MBA_E_ARG,
+                          "the checkpoint was saved with --sum %s, now it is %s\nfix: --sum %s, or the same number of "
+                          "ranks",
+                          mba_quote(sum).text, now, mba_quote(sum).text);
+}
+
 /* Restores the best loss, unless the validation has changed: losses over other batches cannot be compared. */
 static mba_status restore_best(mba__run *r, const json_t *best)
 {
@@ -172,7 +208,7 @@ static mba_status restore_trainer(mba__run *r, const json_t *t)
     MBA_TRY(same_words(t, "optimizer", optimizer_name(r)));
     if (mba_json_get(t, "average")) MBA_TRY(same_words(t, "average", average_word(r))); // older files lack "average",
     if (mba_json_get(t, "order")) MBA_TRY(same_words(t, "order", order_words(r)));      // "order" and "units"
-    MBA_TRY(same(t, "micros", r->micros));
+    MBA_TRY(same_slots(r, t));
     MBA_TRY(mba_json_int(t, "data_size", r->train->size, 0, INT64_MAX, &size));
     if (!r->o->other_data) MBA_TRY(same(t, "data_size", r->train->size));
     MBA_TRY(mba_json_int(t, "step", 0, 0, STEP_MOST, &r->step.index));
@@ -254,7 +290,7 @@ static mba_status rewind_log(const char *path, int64_t step)
 mba_status mba__run_open_log(mba__run *r)
 {
     char path[PATH_ROOM];
-    if (!r->o->out) return MBA_OK;
+    if (!r->o->out || !mba__run_writes(r)) return MBA_OK;
     MBA_TRY(mba_mkdirs(r->o->out));
     snprintf(path, sizeof path, "%s/log.jsonl", r->o->out);
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -281,7 +317,7 @@ void mba__run_report(mba__run *r, mba_train_report *p)
     p->steps = r->o->schedule.steps;
     p->units = r->units;
     p->unit = mba_task_unit(r->s.model.task);
-    p->left_out = r->train->left_out;
+    p->left_out = r->world ? r->all_left_out : r->train->left_out;
     p->story = r->train->story;
     p->best_step = r->best_step;
     p->best_loss = r->best_loss;
@@ -310,7 +346,7 @@ void mba__run_report(mba__run *r, mba_train_report *p)
         fputs("}\n", r->log);
         fflush(r->log); // a killed run leaves complete lines
     }
-    if (r->o->report) r->o->report(r->o->ctx, p);
+    if (r->o->report && mba__run_writes(r)) r->o->report(r->o->ctx, p);
 }
 mba_status mba__run_check_log(const mba__run *r)
 {

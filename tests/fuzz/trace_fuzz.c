@@ -27,10 +27,10 @@ static mba_status see_cost(void *ctx, const mba_trace_cost *c)
     return MBA_OK;
 }
 
-static mba_status see_step(void *ctx, const char *mode, double seconds)
+static mba_status see_step(void *ctx, const char *mode, double seconds, int64_t end_ns)
 {
     (void)ctx;
-    mba_assert(seconds >= 0 && *mode);
+    mba_assert(seconds >= 0 && end_ns >= 0 && *mode);
     return MBA_OK;
 }
 

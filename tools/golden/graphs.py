@@ -6,7 +6,16 @@
     python3 tools/golden/graphs.py voc_like             some of them
     python3 tools/golden/graphs.py --check              writes nothing; recomputes what is there, also padded
 
-What a directory holds is in README.md. Everything is computed in float64 by graphmamba.py and rounded once."""
+A directory holds the files of vision.py, without those of images, and
+    batch.graphpk        the batch as a GRAPHPK1 container: all its graphs, in this order. Eigenvectors are as computed,
+                         before sign flips
+    lap_signs.npy        float32 (K), factor of eigenvector k in training; absent without LapPE
+    perm.npy             int32 (layers, N): perm[l][r] is the node (in the union) at position r
+    segment.npy          int32 (layers, N): number of the segment position r lies in, 0, 0, .. 1, 1, ..; a segment is a
+                         graph, or a graph's part in one bucket
+    perm_eval.npy, segment_eval.npy    int32 (layers, 5, N): the orders whose branch outputs logits_eval.npy averages
+
+Everything is computed in float64 by graphmamba.py and rounded once."""
 import os
 import struct
 import zlib

@@ -8,15 +8,19 @@
                                                        plain.py (needs numpy only)
 
 Each directory is a checkpoint exactly as save_pretrained wrote it (config.json, safetensors) and beside it
-    tokens.npy           int64 (B, L)
+    tokens.npy           int64 (B, L), B = 2, ids 1..V-1
     logits.npy           float32 (B, L, V)
-    grads.safetensors    float32, d loss / d tensor for every tensor of the checkpoint, under its stored name and shape;
-                         the loss is the mean of -log p(next token) over the B*(L-1) predicted positions
+    grads.safetensors    float32, d loss / d tensor for every tensor of the checkpoint, under its stored name and shape,
+                         a tied tensor once, with both its contributions; the loss is the mean of -log p(next token)
+                         over the B*(L-1) predicted positions
     expected.json        that loss, the number of predicted tokens, and the versions it was made with
 
-The values are computed in double precision by transformers' own modules and rounded once at the end (README.md says
-how, and which other ways were compared). Every directory is then checked against plain.py: logits directly, every
-gradient tensor by a finite difference. A disagreement stops the run."""
+The checkpoint is read back with from_pretrained(dtype=float32, attn_implementation="eager"), evaluated in double
+precision by transformers' own modules and rounded once at the end (README.md has the other ways that were compared).
+model.double() alone is not double precision: all five model files force float32 inside. So the model runs in a
+TorchFunctionMode that turns every request for float32 into float64 and recomputes the rotary frequencies, and in a
+TorchDispatchMode that fails at any float32 result. Every directory is then checked against plain.py, which is written
+from the specifications: logits directly, every gradient tensor by a finite difference. A disagreement stops the run."""
 import argparse
 import hashlib
 import json

@@ -11,7 +11,11 @@ transformers'.
 The classes of the checkout (MambaLMHeadModel, Block, Mamba, Mamba2, MHA, GatedMLP) run on a CPU in float64. What they
 import and a CPU does not have stands here, one plain function or class each: RMSNorm, the gated norm, the SSD one
 position at a time, the rotary embedding of flash_attn. Mamba-1 has mamba_ssm's own selective_scan_ref. config.json is
-as save_pretrained writes it; the weights are safetensors instead of pytorch_model.bin, a tied head once."""
+as save_pretrained writes it; the weights are safetensors instead of pytorch_model.bin, a tied head once.
+
+What config.json leaves out is as in the classes: qkv_proj_bias and out_proj_bias true, d_intermediate rounded up to a
+multiple of 128, vocab_size to pad_vocab_size_multiple. The program refuses: causal false, rms_norm false,
+softmax_scale, mlp_dim, d_ssm, D_has_hdim, rmsnorm false, norm_before_gate, the layer Mamba3."""
 import argparse
 import dataclasses
 import importlib

@@ -6,7 +6,27 @@
     python3 tools/golden/vision.py drop                 some of them
     python3 tools/golden/vision.py --check              writes nothing; recomputes what is there
 
-What a directory holds is in README.md. Everything is computed in float64 by mambavision.py and rounded once."""
+A directory holds
+    config.json          the arguments of the reference network
+    model.safetensors    parameters (F32) under their published names, and per BatchNorm running_mean, running_var (F32)
+                         and num_batches_tracked (I64 scalar, 7) before the step
+    logits.npy           float32, training mode: statistics of the batch
+    grads.safetensors    F32, d loss / d parameter, same names and shapes as the parameters
+    stats.safetensors    the BatchNorm buffers after the step's one forward pass (num_batches_tracked 8)
+    logits_eval.npy      float32, evaluation mode with the buffers of model.safetensors: no path dropped, no sign
+                         flipped
+    expected.json        loss (double: the mean cross-entropy), zero_gradients, versions, droppath
+    images.npy           float32 (N, 3, H, W); labels.npy int64 (N)
+    droppath.npy         float32, one axis: the factor k / (1 - p) of every branch of every image or window, in the
+                         order of computation: stages, their blocks, in a token block first the mixer, then the MLP; in
+                         a branch image n, or window (n nH + row) nW + column. Block 0 has p = 0 and ones. `droppath` in
+                         expected.json lists stage, block, branch, p, offset and count
+zero_gradients names the tensors whose gradient is zero in exact arithmetic: biases in front of a BatchNorm, the last
+layer's edge norm. Compare their norm with the largest gradient's, not with their own. The directory hub
+(hub_vision.py) is laid out as on the Hub: config.json has the keys of MambaVisionConfig, tensors are model.*, and
+expected.json also has loss_eval.
+
+Everything is computed in float64 by mambavision.py and rounded once."""
 import os
 
 import numpy as np

@@ -8,8 +8,9 @@ outside:
 AMP as the authors recommend, fused AdamW, random tokens. mamba_ssm must be importable; PEERS_SCRIPTS may name a folder
 whose common.py knows where the checkouts are (setup_paths) and compiles Triton kernels with all cores before they run
 (dry_run)."""
-import contextlib
 import argparse
+import contextlib
+import importlib.util
 import os
 import sys
 import time
@@ -22,13 +23,30 @@ p.add_argument("--warmup", type=int, default=4)
 p.add_argument("--steps", type=int, default=5)
 p.add_argument("--layers", type=int, default=0,
                help="fewer layers than the model has: for counters, kernels stay the same")
+p.add_argument("--check", action="store_true", help="run nothing; exit 1 and say what Python does not find")
 o = p.parse_args()
+
+
+def missing():
+    """What the model needs and Python does not find; None: nothing. Mamba-2's kernels are Triton, but its convolution
+    and Mamba-1's scan are extensions."""
+    package = sys.modules.get("mamba_ssm")
+    if not (os.path.isdir(package.__path__[0]) if package else importlib.util.find_spec("mamba_ssm")):
+        return "mamba_ssm"
+    modules = ["torch", "triton", "einops", "causal_conv1d_cuda"]
+    modules += ["selective_scan_cuda"] * (not o.model.startswith("mamba2"))
+    return next((m for m in modules if importlib.util.find_spec(m) is None), None)
+
 
 compiling = contextlib.nullcontext
 if "PEERS_SCRIPTS" in os.environ:
     sys.path.insert(0, os.environ["PEERS_SCRIPTS"])
     import common
     common.setup_paths("mamba")
+if o.check:
+    lacks = missing()
+    sys.exit(f"Python does not find {lacks}" if lacks else 0)
+if "PEERS_SCRIPTS" in os.environ:
     common.install_dry()
     common.patch(False)
     compiling = common.dry_run

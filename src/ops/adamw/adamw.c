@@ -43,6 +43,38 @@ void mba_adamw_all(mba_graph *g, const mba_adamw_options *o)
     }
 }
 
+/* One bucket of a group: updates the own piece of the parameters, then gathers the pieces of all ranks. */
+static void update_bucket(mba_graph *g, const adamw_attr *a, mba_tensor *const whole[MBA_IN_MAX], mba_place p,
+                          int64_t i, int64_t bucket)
+{
+    const int64_t piece = bucket / p.ranks, at = i * bucket + mba_piece_offset(p, bucket);
+    mba_tensor   *in[MBA_IN_MAX] = { NULL };
+    in[P] = mba_slice(g, whole[P], 0, at, piece);
+    in[G] = mba_slice(g, whole[G], 0, at, piece);
+    in[M] = mba_slice(g, whole[M], 0, i * piece, piece);
+    in[V] = mba_slice(g, whole[V], 0, i * piece, piece);
+    in[NORM] = whole[NORM];
+    mba_append(g, &mba_op_adamw, a, in);
+    mba_all_gather(g, mba_slice(g, whole[P], 0, i * bucket, bucket), p);
+}
+
+void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const int64_t bucket[MBA_GROUPS])
+{
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
+        for (int64_t i = 0; grad && i < mba_elems(grad) / bucket[k]; i++)
+            mba_reduce_scatter(g, mba_slice(g, grad, 0, i * bucket[k], bucket[k]), p);
+    }
+    mba_tensor *norm = mba_grad_norm_shards(g, p, bucket);
+    for (int k = 0; k < MBA_GROUPS; k++) {
+        mba_tensor *in[MBA_IN_MAX] = { NULL };
+        adamw_attr  a = { .o = *o, .zero = g->accumulate };
+        if (k == MBA_NO_DECAY) a.o.decay = 0;
+        if (!mba_moments_shard(in, g, (mba_group)k, norm, p.ranks)) continue;
+        for (int64_t i = 0; i < mba_elems(in[P]) / bucket[k]; i++) update_bucket(g, &a, in, p, i, bucket[k]);
+    }
+}
+
 /* The gradient is written only if it is cleared. */
 static mba_cost adamw_cost(const mba_node *n)
 {

@@ -16,6 +16,7 @@
 #define MBA_ADAMW_H
 
 #include "core/graph.h"
+#include "ops/collectives/collectives.h"
 
 typedef struct mba_adamw_options {
     double beta1, beta2, eps, decay;
@@ -26,6 +27,11 @@ typedef struct mba_adamw_options {
 static inline mba_adamw_options mba_adamw_defaults(void) { return (mba_adamw_options){ 0.9, 0.95, 1e-8, 0.1, 1 }; }
 
 void mba_adamw_all(mba_graph *g, const mba_adamw_options *o);
+
+/* The same for one of several ranks, bucket by bucket: gradients are added over ranks and scattered, the rank updates
+ * its pieces, and the parameters of all are gathered. The moments have 1/ranks of the elements: those of the pieces,
+ * one after the other. `bucket` as for mba_grad_norm_shards. */
+void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const int64_t bucket[MBA_GROUPS]);
 
 extern const mba_op mba_op_adamw;
 

@@ -62,6 +62,14 @@ mba_tensor *mba_batchnorm_(mba_graph *g, mba_batchnorm_args a)
                 mba_state_from(g, var, type, MBA_INIT_CONST(1)));
 }
 
+double mba_batchnorm_running(const mba_node *n, const mba_tensor **mean, const mba_tensor **var)
+{
+    mba_assert(n->op == &mba_op_batchnorm_stats);
+    *mean = n->in[RMEAN];
+    *var = n->in[RVAR];
+    return 1 - ((const batchnorm_stats_attr *)n->attr)->momentum;
+}
+
 static void batchnorm_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     const mba_node *b = MBA_APPEND(g, batchnorm_bwd, n->attr, d[Y], n->in[X], n->in[W], n->in[B], n->in[MEAN],

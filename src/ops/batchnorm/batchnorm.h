@@ -27,6 +27,10 @@ typedef struct mba_batchnorm_args {
 mba_tensor *mba_batchnorm_(mba_graph *g, mba_batchnorm_args a);
 #define mba_batchnorm(g, ...) mba_batchnorm_((g), (mba_batchnorm_args){ __VA_ARGS__ })
 
+/* The running statistics that a node of mba_op_batchnorm_stats updates. Returns the fraction of the old ones that it
+ * keeps, 1 - momentum. */
+double mba_batchnorm_running(const mba_node *stats, const mba_tensor **mean, const mba_tensor **var);
+
 extern const mba_op mba_op_batchnorm_stats, mba_op_batchnorm, mba_op_batchnorm_bwd;
 
 #endif

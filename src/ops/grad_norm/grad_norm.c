@@ -13,6 +13,13 @@ static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
         MBA_NEED(!n->in[k] || (n->in[k]->type.dtype == MBA_F32 && mba_dense(n->in[k])),
                  "grad_norm: %s is not flat fp32", n->in[k]->name);
     }
+    const grad_norm_attr *a = n->attr;
+    for (int k = 0; k < MBA_GROUPS && a->place.ranks > 1; k++)
+        MBA_NEED(!n->in[k]
+                     || (a->bucket[k] > 0 && a->bucket[k] % (a->place.ranks * GRAD_NORM_BLOCK) == 0
+                         && mba_elems(n->in[k]) % a->bucket[k] == 0),
+                 "grad_norm: %lld values in buckets of %lld on %lld ranks", (long long)mba_elems(n->in[k]),
+                 (long long)a->bucket[k], (long long)a->place.ranks);
     MBA_NEED(any, "there are no gradients\nwhy: no parameter of the graph has been reached by mba_backward");
     MBA_NEED(!n->in[LOSS] || (n->in[LOSS]->type.dtype == MBA_F32 && mba_elems(n->in[LOSS]) == 1),
              "grad_norm: %s is not one fp32 value", n->in[LOSS]->name);
@@ -20,19 +27,31 @@ static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
     return MBA_OK;
 }
 
-mba_tensor *mba_grad_norm(mba_graph *g)
+static mba_tensor *append(mba_graph *g, const grad_norm_attr *a)
 {
     mba_tensor *grad[MBA_GROUPS];
     for (int k = 0; k < MBA_GROUPS; k++) grad[k] = mba_flat_grads(g, (mba_group)k);
     return mba_result(g, "grad_norm",
-                      MBA_APPEND(g, grad_norm, NULL, grad[MBA_DECAY], grad[MBA_NO_DECAY], g->loss)->out[NORM]);
+                      MBA_APPEND(g, grad_norm, a, grad[MBA_DECAY], grad[MBA_NO_DECAY], g->loss)->out[NORM]);
+}
+
+mba_tensor *mba_grad_norm(mba_graph *g) { return append(g, &(grad_norm_attr){ .place = { 0, 1 } }); }
+
+mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const int64_t bucket[MBA_GROUPS])
+{
+    return append(g, &(grad_norm_attr){ p, { bucket[MBA_DECAY], bucket[MBA_NO_DECAY] } });
 }
 
 static mba_cost grad_norm_cost(const mba_node *n)
 {
-    mba_cost c = mba_cost_io(n);
+    const double R = (double)((const grad_norm_attr *)n->attr)->place.ranks;
+    mba_cost     c = mba_cost_io(n);
+    double       values = 0;
     for (int k = 0; k < MBA_GROUPS; k++)
-        if (n->in[k]) c.vector_flops += 2.0 * (double)mba_elems(n->in[k]);
+        if (n->in[k]) values += (double)mba_elems(n->in[k]);
+    c.vector_flops = 2 * values / R;
+    c.read_bytes -= sizeof(float) * values * (R - 1) / R;
+    c.link_bytes = sizeof(double) * values / GRAD_NORM_BLOCK * (R - 1) / R;
     return c;
 }
 
@@ -51,6 +70,7 @@ static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_
 {
     int64_t parts = 0;
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(((const grad_norm_attr *)n->attr)->place.ranks > 1, "several ranks on GPUs");
     for (int k = 0; k < MBA_GROUPS; k++) {
         if (!n->in[k]) continue;
         const int64_t blocks = mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK);
@@ -78,6 +98,7 @@ const mba_op mba_op_grad_norm = {
             [MBA_NO_DECAY] = MBA_SLOT("g_no_decay", .optional = true),
             [LOSS] = MBA_SLOT("loss", .optional = true) },
     .out = { [NORM] = MBA_SLOT("norm") },
+    .attr_bytes = sizeof(grad_norm_attr),
     .shape = grad_norm_shape,
     .cost = grad_norm_cost,
     .ref = grad_norm_ref,

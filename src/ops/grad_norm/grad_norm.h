@@ -11,8 +11,16 @@
 #define MBA_GRAD_NORM_H
 
 #include "core/graph.h"
+#include "ops/collectives/collectives.h"
+
+enum { MBA_NORM_BLOCK = 16384 }; /* values per partial sum, 64 KB: constant, so that the order of sums is */
 
 mba_tensor *mba_grad_norm(mba_graph *g);
+
+/* The same if reduce_scatter has left the gradient in pieces, bucket by bucket: a rank sums the blocks of its pieces,
+ * the sums of all ranks are gathered, and each rank adds them in the order of one rank: the same bits at any number.
+ * bucket[k]: elements, a multiple of ranks x MBA_NORM_BLOCK that divides the group. */
+mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const int64_t bucket[MBA_GROUPS]);
 
 extern const mba_op mba_op_grad_norm;
 

@@ -19,9 +19,18 @@ static double squares(const float *g, int64_t n)
     return s[0];
 }
 
+/* Gathers the sums of all ranks' blocks, bucket by bucket. */
+static mba_status gather(const mba_call *c, double *part, int64_t blocks, int64_t bucket)
+{
+    const int64_t n = bucket / GRAD_NORM_BLOCK;
+    for (int64_t b = 0; b < blocks; b += n) MBA_TRY(mba_pieces_gather(c->world, part + b, sizeof *part * (size_t)n));
+    return MBA_OK;
+}
+
 mba_status MBA_CPU_FN(grad_norm_fwd)(const mba_call *c)
 {
-    double sum = 0;
+    const grad_norm_attr *a = c->node->attr;
+    double                sum = 0;
     for (int k = 0, scratch = 0; k < MBA_GROUPS; k++) {
         if (!c->in[k]) continue;
         const int64_t n = mba_elems(c->node->in[k]), blocks = mba_ceil(n, GRAD_NORM_BLOCK);
@@ -30,8 +39,10 @@ mba_status MBA_CPU_FN(grad_norm_fwd)(const mba_call *c)
         MBA_PARALLEL_FOR(b, blocks)
         {
             const int64_t from = b * GRAD_NORM_BLOCK, rest = n - from;
-            part[b] = squares(g + from, rest < GRAD_NORM_BLOCK ? rest : GRAD_NORM_BLOCK);
+            if (grad_norm_owns(a, k, from))
+                part[b] = squares(g + from, rest < GRAD_NORM_BLOCK ? rest : GRAD_NORM_BLOCK);
         }
+        if (a->place.ranks > 1) MBA_TRY(gather(c, part, blocks, a->bucket[k]));
         for (int64_t b = 0; b < blocks; b++) sum += part[b];
     }
     float *norm = c->out[NORM];

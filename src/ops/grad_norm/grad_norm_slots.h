@@ -5,10 +5,24 @@
 #define MBA_GRAD_NORM_SLOTS_H
 
 #include "core/op.h"
+#include "ops/collectives/collectives.h"
 
 enum { LOSS = MBA_GROUPS };
 enum { NORM };
-enum { GRAD_NORM_BLOCK = 16384 }; /* values per partial sum, 64 KB: constant, so that the order of sums is */
+enum { GRAD_NORM_BLOCK = 16384 }; /* = MBA_NORM_BLOCK */
+
+typedef struct grad_norm_attr {
+    mba_place place;
+    int64_t   bucket[MBA_GROUPS]; /* of several ranks */
+} grad_norm_attr;
+
+/* True if element i of a group is of this rank's pieces. */
+static inline bool grad_norm_owns(const grad_norm_attr *a, int group, int64_t i)
+{
+    if (a->place.ranks == 1) return true;
+    const int64_t at = i % a->bucket[group] - mba_piece_offset(a->place, a->bucket[group]);
+    return at >= 0 && at < a->bucket[group] / a->place.ranks;
+}
 
 /* True if the update must be skipped: norm or loss is not finite, or above the limit of the step. */
 static inline MBA_HD bool grad_norm_skips(const mba_step *s, float norm, float loss)

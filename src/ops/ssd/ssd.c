@@ -462,7 +462,11 @@ const mba_op mba_op_ssd = {
     { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
             MBA_EXTREMES(X)
 #undef X
-                { { 0 }, NULL } },
+                { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES, MBA_NEAR_FORGOTTEN },
+                  "fused, a pair of nine tokens: steps near 8, a gradient of the final state" },
+            { { 2, 137, 3, 128, 1, 256, 64, SKIP_HEAD | BIAS | STATES, MBA_NEAR_FORGOTTEN },
+              "tiled, a pair of nine tokens: steps near 8, a gradient of the final state" },
+            { { 0 }, NULL } },
     .sizes =
         (const mba_case[]){
             { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 1024 tokens" },

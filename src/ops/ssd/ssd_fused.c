@@ -3,8 +3,8 @@
  * scratch, and for each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the
  * kernels.
  *
- * `fused_mma` is `fused` without what only sm_90 has (ssd_fused_mma.cuh): each warp copies and multiplies, by mma.sync,
- * so its scans and ssd_mma_bc have one role. It has the tiles of `fused` at all shapes and uses no split scan.
+ * `fused_mma` (ssd_fused_mma.cuh) has the tiles of `fused` at all shapes and no split scan; every warp copies and
+ * multiplies, so its scans and ssd_mma_bc have one role.
  *
  * `exact` has the same kernels with operands as value and residual (ssd_exact_cuda.cu). It saves nothing for the
  * backward pass and uses no split scan.
@@ -23,15 +23,22 @@
 
 static bool is_one_tile(const ssd_dims *d) { return d->P == P && d->N == N && d->J % SSD_HEADS == 0; }
 
-bool ssd_is_padded(const mba_node *n)
+ssd_padding ssd_padding_of(const mba_node *n)
 {
     const ssd_dims d = ssd_dims_of(n);
-    return d.P % SSD_PAD_TO || d.N % SSD_PAD_TO || !ssd_vec_aligned(n);
+    const bool     backward = n->op == &mba_op_ssd_bwd;
+    ssd_padding    p = { d.P % SSD_PAD_TO != 0, d.N % SSD_PAD_TO != 0 };
+    p.x |= !ssd_rows_aligned(n->in[X]) || !ssd_rows_aligned(n->out[backward ? DX : Y]);
+    p.x |= backward && !ssd_rows_aligned(n->in[DY]);
+    p.b |= !ssd_rows_aligned(n->in[BM]) || !ssd_rows_aligned(n->in[CM]);
+    p.b |= backward && (!ssd_rows_aligned(n->out[DBM]) || !ssd_rows_aligned(n->out[DCM]));
+    return p;
 }
 bool ssd_is_tiled(const mba_node *n)
 {
-    const ssd_dims d = ssd_dims_of(n);
-    return !is_one_tile(&d) || ssd_is_padded(n);
+    const ssd_dims    d = ssd_dims_of(n);
+    const ssd_padding p = ssd_padding_of(n);
+    return !is_one_tile(&d) || p.x || p.b;
 }
 
 ssd_dims ssd_tile_dims(const ssd_dims *d)
@@ -75,30 +82,16 @@ void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
 /* ---- which nodes it takes ---- */
 
 /* Whether heads (or groups) of a token are contiguous, as TMA boxes over (width, L, B) need. */
-
 static bool heads_contiguous(const mba_tensor *t, int64_t width)
 {
     ssd_axes a;
     return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
 }
 
-static mba_status check_machine(const mba_machine *m, fused_kind kind, int64_t nt, bool backward)
-{
-    const bool mma = kind == FUSED_MMA;
-    MBA_REFUSE_IF(mma && m->cc < 80, "a device of compute capability %d\nwhy: mma.sync of bf16, which sm_80 has",
-                  m->cc);
-    MBA_REFUSE_IF(!mma && m->cc != 90,
-                  "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has", m->cc);
-    MBA_REFUSE_IF(mma ? !ssd_mma_fits(m, nt, backward)
-                      : m->smem_block_bytes < SSD_SCAN_SMEM || m->smem_block_bytes < SSD_BC_SMEM,
-                  "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
-    return MBA_OK;
-}
-
 static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m, fused_kind kind,
                               bool backward)
 {
-    MBA_TRY(check_machine(m, kind, mba_ceil(d->N, N), backward));
+    MBA_TRY(ssd_check_machine(m, kind, mba_ceil(d->N, N), backward));
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     if (kind == EXACT)
         MBA_REFUSE_IF(!is_one_tile(d),
@@ -341,7 +334,7 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
                        .kept = kept };
     w.t = ssd_tile_dims(&w.d);
     w.tiled = w.mma || (kind != EXACT && ssd_is_tiled(n));
-    w.padded = w.tiled && ssd_is_padded(n);
+    if (w.tiled) w.pad = ssd_padding_of(n);
     w.r = ssd_segments_of(&w.t, m->sm, backward || w.kept);
     if (!w.exact && !w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
@@ -354,22 +347,28 @@ static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine
 
 static bool launches_states(const plan_builder *w) { return !w->split.how && w->r.segments > 1; }
 
-/* Values per token of a padded copy of x, of B. */
-static int64_t padded_x(const plan_builder *w) { return w->d.H * mba_ceil(w->d.P, SSD_PAD_TO) * SSD_PAD_TO; }
-static int64_t padded_b(const plan_builder *w) { return w->d.G * mba_ceil(w->d.N, SSD_PAD_TO) * SSD_PAD_TO; }
+/* Values per token of a padded copy of x, of B; 0: not padded. */
+static int64_t padded_x(const plan_builder *w)
+{
+    return w->pad.x ? w->d.H * mba_ceil(w->d.P, SSD_PAD_TO) * SSD_PAD_TO : 0;
+}
+static int64_t padded_b(const plan_builder *w)
+{
+    return w->pad.b ? w->d.G * mba_ceil(w->d.N, SSD_PAD_TO) * SSD_PAD_TO : 0;
+}
+static bool is_padded(const plan_builder *w) { return w->pad.x || w->pad.b; }
 
 /* Scratch of padded copies: x, B, C, y; backward x, B, C, dy, dx, dB, dC. */
 static void plan_padded(const plan_builder *w)
 {
     const int64_t x = w->backward ? 3 : 2, b = w->backward ? 4 : 2;
-    mba_plan_scratch(w->p, "padded rows",
-                     w->padded ? (size_t)(2 * w->d.B * w->d.L * (x * padded_x(w) + b * padded_b(w))) : 0);
+    mba_plan_scratch(w->p, "padded rows", (size_t)(2 * w->d.B * w->d.L * (x * padded_x(w) + b * padded_b(w))));
 }
 
 /* ssd_tiled_pad, or with `out` ssd_tiled_unpad: copies of whole operands. */
 static void plan_pad(const plan_builder *w, int64_t sms, bool out)
 {
-    enum { BLOCKS_PER_SM = 8, THREADS = 256 };
+    enum { BLOCKS_PER_SM = 16, THREADS = 256 };
     static const int in_fwd[] = { MBA_ARG_IN(X), MBA_ARG_IN(BM), MBA_ARG_IN(CM), MBA_ARG_IN(DY) };
     static const int out_bwd[] = { MBA_ARG_OUT(DX), MBA_ARG_OUT(DBM), MBA_ARG_OUT(DCM) };
     const int        scratch = MBA_ARG_SCRATCH(w->backward ? SSD_PADDED_WORK : SSD_PADDED_FWD_WORK);
@@ -379,7 +378,8 @@ static void plan_pad(const plan_builder *w, int64_t sms, bool out)
     l->grid[1] = count;
     l->regs = 40;
     for (int i = 0; i < count; i++) {
-        const bool   wide = i == 0 || i == 3; // x, dy, y, dx
+        const bool wide = i == 0 || i == 3; // x, dy, y, dx
+        if (!(wide ? w->pad.x : w->pad.b)) continue;
         const double tokens = (double)(w->d.B * w->d.L) / (double)(blocks * count);
         const double dense = 2 * tokens * (double)(wide ? w->d.H * w->d.P : w->d.G * w->d.N);
         const double padded = 2 * tokens * (double)(wide ? padded_x(w) : padded_b(w));
@@ -405,11 +405,11 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const plan_builder w = begin_plan(p, n, m, kind, false);
     if (!w.kept) ssd_save_nothing(p);
     plan_padded(&w);
-    if (w.padded) plan_pad(&w, m->sm, false);
+    if (is_padded(&w)) plan_pad(&w, m->sm, false);
     plan_prep(&w);
     if (launches_states(&w)) plan_states(&w, false);
     plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .output = true, .saves = w.kept ? STATE : 0 });
-    if (w.padded) plan_pad(&w, m->sm, true);
+    if (w.pad.x) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 
@@ -461,7 +461,6 @@ static const bc_kernel bc_fused = {
 static const bc_kernel bc_tiled = {
     "ssd_tiled_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1
 };
-static const bc_kernel bc_mma = { "ssd_mma_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1 };
 static const bc_kernel bc_exact = {
     "ssd_exact_bc", 4 * 32 * (394 + 494), 4 * 32 * (305 + 323), 8 * 32 * 224, 3, 1, 8, 2
 };
@@ -504,12 +503,13 @@ static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *
 
 static void plan_bc(const plan_builder *w, int64_t sms)
 {
-    const bc_kernel *k = w->exact ? &bc_exact : w->mma ? &bc_mma : w->tiled ? &bc_tiled : &bc_fused;
+    const bc_kernel *k = w->exact ? &bc_exact : w->tiled ? &bc_tiled : &bc_fused;
     const int        stages = ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
     const char      *mix = k->name;
     const int64_t    blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
     const double     bc = 2.0 * Q * N * 2 * real_share_n(w), trips = (double)blocks / (double)grid;
-    mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, w->mma ? 256 : SCAN_THREADS);
+    mba_launch      *l = mba_plan_launch(w->p, w->mma ? "ssd_mma_bc" : k->name, MBA_MIXED, grid,
+                                    w->mma ? 256 : SCAN_THREADS);
     l->regs = w->mma ? 255 : 168;
     l->smem_bytes = w->mma ? (size_t)(MMA_BC_REST + stages * SSD_MMA_BC_STAGE) : SSD_BC_SMEM;
     l->ring_depth = w->mma ? stages : w->exact ? 1 : 2;
@@ -574,7 +574,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     const double       saves = (double)(STATE * bf16_per_value(&w));
     plan_bwd_scratch(&w);
     plan_padded(&w);
-    if (w.padded) plan_pad(&w, m->sm, false);
+    if (is_padded(&w)) plan_pad(&w, m->sm, false);
     if (!w.kept) {
         plan_prep(&w);
         if (launches_states(&w)) plan_states(&w, false);
@@ -585,7 +585,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     plan_bwd_slow(&w, m->sm);
     plan_bc(&w, m->sm);
     plan_finish(&w);
-    if (w.padded) plan_pad(&w, m->sm, true);
+    if (is_padded(&w)) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
 

@@ -45,7 +45,7 @@ static_assert(sizeof(mma_bc_smem) == SSD_MMA_BC_SMEM && sizeof(mma_bc_stage) == 
 template <int NT, bool DOCS, int I> struct mma_bc {
     const fused_task &a;
     mma_bc_smem      &sm;
-    int               warp, lane, t4, row; /* the thread's rows are row and row + 8 */
+    int               thread; /* in the block, read again at the start of each phase */
     float             dC[16][4], dB[16][4], own[8][4], low[8][4];
 
     __device__ __forceinline__ mma_bc(const fused_task &task, unsigned char *memory)
@@ -54,22 +54,19 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         reread_lane();
     }
     /* Called at the start of each phase: otherwise the compiler would keep addresses in registers across phases. */
-    __device__ __forceinline__ void reread_lane()
-    {
-        const int thread = thread_id_reread();
-        warp = thread >> 5 & 3;
-        lane = thread & 31;
-        t4 = thread & 3;
-        row = 16 * warp + (lane >> 2);
-    }
-    __device__ __forceinline__ int token(int q) const { return sm.at.c2 * PAIR + I * FQ + row + 8 * q; }
+    __device__ __forceinline__ void reread_lane() { thread = thread_id_reread(); }
+    __device__ __forceinline__ int  warp() const { return thread >> 5 & 3; }
+    __device__ __forceinline__ int  lane() const { return thread & 31; }
+    __device__ __forceinline__ int  t4() const { return thread & 3; }
+    __device__ __forceinline__ int row() const { return 16 * warp() + (lane() >> 2); } /* the thread's rows: + 0, + 8 */
+    __device__ __forceinline__ int token(int q) const { return sm.at.c2 * PAIR + I * FQ + row() + 8 * q; }
 
     /* ---- loads ---- */
 
     /* A row's vector 4 v + t4 of B or C: accumulators 4 v .. 4 v + 3 of this thread. */
     __device__ __forceinline__ uint4 load_vector(const strided<const bf16> &m, int q, int v) const
     {
-        const int n = group_n<NT>(sm.at.g) + 8 * (4 * v + t4);
+        const int n = group_n<NT>(sm.at.g) + 8 * (4 * v + t4());
         if (token(q) >= a.L || n >= a.N) return make_uint4(0, 0, 0, 0);
         return *(const uint4 *)(m.row(sm.at.b, token(q), group_of<NT>(sm.at.g)) + n);
     }
@@ -83,8 +80,8 @@ template <int NT, bool DOCS, int I> struct mma_bc {
                 const uint32_t word[4] = { w.x, w.y, w.z, w.w };
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    *(uint32_t *)(tiles + (v >> 1) * TILE_BYTES + tile_at(row + 8 * q, 4 * (v & 1) + c)
-                                  + 4 * t4) = word[c];
+                    *(uint32_t *)(tiles + (v >> 1) * TILE_BYTES + tile_at(row() + 8 * q, 4 * (v & 1) + c)
+                                  + 4 * t4()) = word[c];
             }
     }
     /* Starts the copies of C B^T. It belongs to the first tile of the state, so that sums with it count once. */
@@ -158,19 +155,19 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 
     __device__ __forceinline__ void left_rows(uint32_t (&A)[4], const unsigned char *tile, int m, int k) const
     {
-        ldmatrix(A, tile + tile_at(m + (lane & 15), (k >> 3) + (lane >> 4)));
+        ldmatrix(A, tile + tile_at(m + (lane() & 15), (k >> 3) + (lane() >> 4)));
     }
     __device__ __forceinline__ void left_columns(uint32_t (&A)[4], const unsigned char *tile, int m, int k) const
     {
-        ldmatrix_t(A, tile + tile_at(k + (lane & 7) + (lane >> 4) * 8, (m >> 3) + (lane >> 3 & 1)));
+        ldmatrix_t(A, tile + tile_at(k + (lane() & 7) + (lane() >> 4) * 8, (m >> 3) + (lane() >> 3 & 1)));
     }
     __device__ __forceinline__ void right_rows(uint32_t (&B)[4], const unsigned char *tile, int n, int k) const
     {
-        ldmatrix(B, tile + tile_at(n + (lane & 7) + (lane >> 4) * 8, (k >> 3) + (lane >> 3 & 1)));
+        ldmatrix(B, tile + tile_at(n + (lane() & 7) + (lane() >> 4) * 8, (k >> 3) + (lane() >> 3 & 1)));
     }
     __device__ __forceinline__ void right_columns(uint32_t (&B)[4], const unsigned char *tile, int n, int k) const
     {
-        ldmatrix_t(B, tile + tile_at(k + (lane & 15), (n >> 3) + (lane >> 4)));
+        ldmatrix_t(B, tile + tile_at(k + (lane() & 15), (n >> 3) + (lane() >> 4)));
     }
 
     /* ---- products ---- */
@@ -204,37 +201,37 @@ template <int NT, bool DOCS, int I> struct mma_bc {
     __device__ __forceinline__ void source_products(mma_bc_stage &s)
     {
         reread_lane();
-        const float e0 = f_to_end(s, row), e1 = f_to_end(s, row + 8), f0 = f_of(s, row), f1 = f_of(s, row + 8);
+        const float e0 = f_to_end(s, row()), e1 = f_to_end(s, row() + 8), f0 = f_of(s, row()), f1 = f_of(s, row() + 8);
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            left_rows(v, s.x[I], 16 * warp, 16 * k);
+            left_rows(v, s.x[I], 16 * warp(), 16 * k);
             scale(A, v, e0, e1);
             scale(v, v, f0, f1);
             by_state(dB, A, s.g, 16 * k);
             __syncwarp();
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                *(uint32_t *)(s.x[I] + tile_at(row + 8 * (j & 1), 2 * k + (j >> 1)) + 4 * t4) = v[j];
+                *(uint32_t *)(s.x[I] + tile_at(row() + 8 * (j & 1), 2 * k + (j >> 1)) + 4 * t4()) = v[j];
         }
     }
     /* dC += (dy scaled from the beginning of the pair) H1, and dCB. */
     __device__ __forceinline__ void destination_products(const mma_bc_stage &s)
     {
         reread_lane();
-        const float b0 = e_from_begin(s, row), b1 = e_from_begin(s, row + 8);
+        const float b0 = e_from_begin(s, row()), b1 = e_from_begin(s, row() + 8);
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
-            left_rows(v, s.dy[I], 16 * warp, 16 * k);
+            left_rows(v, s.dy[I], 16 * warp(), 16 * k);
             scale(A, v, b0, b1);
             by_state(dC, A, s.h, 16 * k);
             if (I == 1) {
-                if (DOCS) scale(A, v, e_kappa(s, row), e_kappa(s, row + 8));
+                if (DOCS) scale(A, v, e_kappa(s, row()), e_kappa(s, row() + 8));
                 by_rows(low, A, s.x[0], 16 * k, 4);
             }
-            if (DOCS || I == 1) scale(A, v, e_of(s, row), e_of(s, row + 8));
-            by_rows(own, A, s.x[I], 16 * k, warp + 1);
+            if (DOCS || I == 1) scale(A, v, e_of(s, row()), e_of(s, row() + 8));
+            by_rows(own, A, s.x[I], 16 * k, warp() + 1);
         }
     }
 
@@ -249,7 +246,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         for (int i = 0; i < COUNT / 2; i++) {
             uint32_t     v[4];
             const float *d = sums[2 * i], *e = sums[2 * i + 1];
-            left_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp, 16 * (i & 3));
+            left_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp(), 16 * (i & 3));
             u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * e[2] + high_of(v[3]) * e[3];
         }
@@ -259,24 +256,24 @@ template <int NT, bool DOCS, int I> struct mma_bc {
      * infinity is NaN. */
     __device__ __forceinline__ float2 lower_dot(const unsigned char *tile) const
     {
-        const int first = 2 * t4, g = lane >> 2;
+        const int first = 2 * t4(), g = lane() >> 2;
         float2    u = make_float2(0, 0);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t     v[4];
             const float *d = own[2 * i], *e = own[2 * i + 1];
-            if (i > warp) break;
-            left_rows(v, tile, 16 * warp, 16 * i);
+            if (i > warp()) break;
+            left_rows(v, tile, 16 * warp(), 16 * i);
             u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3];
-            if (i < warp || first <= g) {
+            if (i < warp() || first <= g) {
                 u.x += low_of(v[0]) * d[0];
                 u.y += low_of(v[3]) * e[2];
             }
-            if (i < warp || first < g) {
+            if (i < warp() || first < g) {
                 u.x += high_of(v[0]) * d[1];
                 u.y += high_of(v[3]) * e[3];
             }
-            if (i < warp) u.x += low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
+            if (i < warp()) u.x += low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
         }
         return u;
     }
@@ -304,9 +301,9 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         const float  all = warp_sum(end.x + end.y - sm.previous_end[threadIdx.x]);
         sm.previous[threadIdx.x] = make_float4(q.x, q.y, r.x, r.y);
         sm.previous_end[threadIdx.x] = end.x + end.y;
-        if (t4) return;
-        const int64_t to = (2 * (int64_t)pair + I) * FQ + row;
-        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? MMA_END_Q : MMA_END_OUT) + warp] = all;
+        if (t4()) return;
+        const int64_t to = (2 * (int64_t)pair + I) * FQ + row();
+        if (lane() == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? MMA_END_Q : MMA_END_OUT) + warp()] = all;
         a.row[to] = r0;
         a.row[to + 8] = r1;
         if (slow) return;
@@ -326,7 +323,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             sum += low_of(u.w) * low_of(v.w) + high_of(u.w) * high_of(v.w);
         }
         sum = warp_sum(sum);
-        if (lane == 0) sm.dots[threadIdx.x >> 5] = sum;
+        if (lane() == 0) sm.dots[threadIdx.x >> 5] = sum;
     }
     __device__ __forceinline__ void store_dot(const mma_bc_stage &s, int pair) const
     {
@@ -404,7 +401,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         for (int j = 0; j < 8; j++)
 #pragma unroll
             for (int q = 0; q < 2; q++) {
-                const int   l = row + 8 * q, s = 8 * j + 2 * t4, at_word = tile_at(l, j) + 4 * t4;
+                const int   l = row() + 8 * q, s = 8 * j + 2 * t4(), at_word = tile_at(l, j) + 4 * t4();
                 const uint2 w = split(counts(l, s, below) ? sums[j][2 * q] : 0,
                                       counts(l, s + 1, below) ? sums[j][2 * q + 1] : 0);
                 *(uint32_t *)(value + at_word) = w.x;
@@ -418,8 +415,8 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll 1
         for (int k = 0; k < FQ; k += 16) {
             uint32_t A[4];
-            if (COLUMNS) left_columns(A, m, 16 * warp, k);
-            else left_rows(A, m, 16 * warp, k);
+            if (COLUMNS) left_columns(A, m, 16 * warp(), k);
+            else left_rows(A, m, 16 * warp(), k);
             by_state(sums, A, tiles, k);
         }
     }
@@ -460,9 +457,9 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
-            const int     g = group_of<NT>(sm.at.g), n = group_n<NT>(sm.at.g) + 8 * t4;
+            const int     g = group_of<NT>(sm.at.g), n = group_n<NT>(sm.at.g) + 8 * t4();
             const int64_t from = (((int64_t)sm.at.b * a.K * FQ + token(q)) * pair_groups<NT>(a) + sm.at.g) * FN
-                                 + 8 * t4;
+                                 + 8 * t4();
             bf16 *dc = a.dcm.row(sm.at.b, token(q), g) + n, *db = a.dbm.row(sm.at.b, token(q), g) + n;
 #pragma unroll
             for (int v = 0; v < 4; v++) {

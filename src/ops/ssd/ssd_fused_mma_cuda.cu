@@ -87,18 +87,19 @@ template <int NT> static mba_status launch_mma_scan_rev(const mba_call *c, int *
 
 template <int NT> static mba_status launch_mma(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] && !(c->plan->leaves >> KEPT_STATES & 1), padded = ssd_is_padded(n);
-    const work_split s = work_split_of(c, keeps);
-    fused_task       a = fused_task_of(c, s);
-    int              k = 0;
+    const mba_node   *n = c->node;
+    const bool        keeps = n->out[KEPT_STATES] && !(c->plan->leaves >> KEPT_STATES & 1);
+    const ssd_padding pad = ssd_padding_of(n);
+    const work_split  s = work_split_of(c, keeps);
+    fused_task        a = fused_task_of(c, s);
+    int               k = 0;
     if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
     if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
     padded_task   pads = {};
-    if (padded) {
-        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), false);
+    if (pad.x || pad.b) {
+        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), pad, false);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
         k++;
     }
@@ -108,21 +109,22 @@ template <int NT> static mba_status launch_mma(const mba_call *c)
     MBA_TRY((launch_mma_states<false, NT>(c, &k, a, o, s)));
     if (keeps) MBA_TRY((launch_mma_scan<NT, SCAN_KEEP>(c, &k, a, o)));
     else MBA_TRY((launch_mma_scan<NT, SCAN_OUT>(c, &k, a, o)));
-    if (padded) MBA_KERNEL(c, k, ssd_tiled_unpad, pads.out);
+    if (pad.x) MBA_KERNEL(c, k, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 
 template <int NT> static mba_status launch_mma_bwd(const mba_call *c)
 {
-    const work_split s = work_split_of(c, true);
-    const bool       kept = ssd_has_saved(c->plan, c->node), padded = ssd_is_padded(c->node);
-    fused_task       a = fused_task_of(c, s);
-    int              k = 0;
+    const work_split  s = work_split_of(c, true);
+    const bool        kept = ssd_has_saved(c->plan, c->node);
+    const ssd_padding pad = ssd_padding_of(c->node);
+    fused_task        a = fused_task_of(c, s);
+    int               k = 0;
     set_gradients(a, c, kept);
     strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
     padded_task   pads = {};
-    if (padded) {
-        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), true);
+    if (pad.x || pad.b) {
+        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), pad, true);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
         k++;
     }
@@ -141,7 +143,7 @@ template <int NT> static mba_status launch_mma_bwd(const mba_call *c)
     else MBA_KERNEL(c, k + 1, (ssd_mma_bc<NT, false>), a, two);
     MBA_KERNEL(c, k + 2, ssd_tiled_finish<NT>, a);
     MBA_KERNEL(c, k + 3, ssd_tiled_sums<NT>, a);
-    if (padded) MBA_KERNEL(c, k + 4, ssd_tiled_unpad, pads.out);
+    if (pad.x || pad.b) MBA_KERNEL(c, k + 4, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 

@@ -18,7 +18,8 @@ typedef struct plan_builder {
     ssd_split          split;               /* used instead of r where split.how is set */
     int64_t            chunks;              /* chunks of all sequences */
     bool               ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool               exact, mma, tiled, padded;
+    bool               exact, mma, tiled;
+    ssd_padding        pad;
     const mba_machine *m;
     int                records_back, pairs, saved; /* operands: records for backward, C B^T, states */
 } plan_builder;
@@ -53,9 +54,10 @@ void      ssd_plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool 
 
 enum { MMA_PARTIAL_BYTES = SSD_HEADS * 4 * Q * 4, MMA_BC_REST = SSD_MMA_BC_SMEM - SSD_MMA_BC_STAGE };
 
-int64_t ssd_mma_stage_bytes(bool rev, bool output, int64_t nt);
-int     ssd_mma_stages(int64_t rest, int64_t stage, const mba_machine *m);
-bool    ssd_mma_fits(const mba_machine *m, int64_t nt, bool backward);
-void    ssd_plan_mma_scan(const plan_builder *w, scan_launch k);
+int64_t    ssd_mma_stage_bytes(bool rev, bool output, int64_t nt);
+int        ssd_mma_stages(int64_t rest, int64_t stage, const mba_machine *m);
+bool       ssd_mma_fits(const mba_machine *m, int64_t nt, bool backward);
+mba_status ssd_check_machine(const mba_machine *m, fused_kind kind, int64_t nt, bool backward);
+void       ssd_plan_mma_scan(const plan_builder *w, scan_launch k);
 
 #endif

@@ -127,8 +127,9 @@ typedef struct ssd_axes {
 } ssd_axes;
 bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 
-mba_status ssd_check_axes(const mba_node *n);  /* refuses views without such strides */
-bool       ssd_vec_aligned(const mba_node *n); /* rows of bf16 activations are aligned to 16 bytes */
+mba_status ssd_check_axes(const mba_node *n);     /* refuses views without such strides */
+bool       ssd_rows_aligned(const mba_tensor *t); /* rows of a bf16 activation are aligned to 16 bytes */
+bool       ssd_vec_aligned(const mba_node *n);    /* those of all */
 
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
 mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
@@ -160,9 +161,12 @@ enum {
  * an even number of tiles of p. A padded node has rows that tensor maps cannot address: not aligned to 16 bytes, or not
  * a multiple of 16 bytes long. It is tiled, and works on padded copies (ssd_tiled_pad.cuh). */
 bool     ssd_is_tiled(const mba_node *n);
-bool     ssd_is_padded(const mba_node *n);
 ssd_dims ssd_tile_dims(const ssd_dims *d);
 enum { SSD_PAD_TO = 8 }; /* values of a 16-byte vector */
+typedef struct ssd_padding {
+    bool x, b; /* which rows are padded: of x, y and their gradients; of B, C and theirs */
+} ssd_padding;
+ssd_padding ssd_padding_of(const mba_node *n);
 
 typedef struct ssd_segments {
     int64_t K;                     /* chunks of 64 per sequence; an even number for backward */

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* join.c -- see join.h. */
+#include "cluster/join.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cluster/mpi_functions.h"
+#include "core/version.h"
+
+enum { PATH_ROOM = 4096 };
+static const char LIBRARY[] = "libmambascope_mpi.so";
+
+typedef struct functions {
+    __typeof__(&mba_mpi_join)      join;
+    __typeof__(&mba_mpi_broadcast) broadcast;
+    __typeof__(&mba_mpi_exchange)  exchange;
+    __typeof__(&mba_mpi_leave)     leave;
+    __typeof__(&mba_mpi_words)     words;
+} functions;
+
+typedef struct cluster {
+    mba_world    base;
+    functions    mpi;
+    mba_channel *channel;
+} cluster;
+
+/* ---- the plug-in ---- */
+
+/* Finds it beside the program, as in a build, or where it is installed. */
+static bool find_library(char out[PATH_ROOM])
+{
+    static const char *const from[] = { "", MBA_LIBRARY_FROM "/" };
+    char                     program[PATH_ROOM];
+    const ssize_t            n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = 0;
+    char *end = strrchr(program, '/');
+    for (size_t i = 0; end && i < sizeof from / sizeof *from; i++)
+        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM
+            && !access(out, R_OK))
+            return true;
+    return false;
+}
+
+bool mba_cluster_has_mpi(void)
+{
+    char path[PATH_ROOM];
+    return find_library(path);
+}
+
+static mba_status open_mpi(functions *f, const mba_launcher *l)
+{
+    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_leave",
+                                        "mba_mpi_words" };
+    char                     path[PATH_ROOM];
+    void                    *at[sizeof name / sizeof *name];
+    if (!find_library(path))
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s started %d ranks, but this program has no MPI\nwhy: %s is not beside it; it is built where "
+                        "mpi.h is installed\nfix: install libopenmpi-dev and build again, or start one process",
+                        l->launcher, l->ranks, LIBRARY);
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // components of Open MPI look for its symbols
+    if (!library)
+        return mba_fail(MBA_E_UNSUPPORTED, "cannot open %s\nwhy: %s\nfix: install the MPI that it was built with", path,
+                        dlerror());
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (!(at[i] = dlsym(library, name[i])))
+            return mba_fail(MBA_E_UNSUPPORTED, "%s has no %s\nwhy: it is of another version of this program", path,
+                            name[i]);
+    memcpy(f, at, sizeof *f);
+    return MBA_OK;
+}
+
+static mba_status mpi_failed(const cluster *c, int error, const char *what)
+{
+    char words[256];
+    c->mpi.words(error, words, sizeof words);
+    return mba_fail(MBA_E_DEVICE, "MPI failed to %s\nwhy: %s", what, words);
+}
+
+static mba_status start_mpi(cluster *c, const mba_launcher *l)
+{
+    char library[128] = "";
+    int  rank, ranks;
+    if (!l->mpi)
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s started %d ranks, but ranks on the CPU exchange by MPI\nwhy: %s starts none\nfix: mpirun "
+                        "-np %d mambascope .., or unset RANK and WORLD_SIZE",
+                        l->launcher, l->ranks, l->launcher, l->ranks);
+    MBA_TRY(open_mpi(&c->mpi, l));
+    const int e = c->mpi.join(&rank, &ranks, library, sizeof library);
+    if (e) return mpi_failed(c, e, "start");
+    if (rank == l->rank && ranks == l->ranks) return MBA_OK;
+    return mba_fail(MBA_E_ARG,
+                    "%s says rank %d of %d, but MPI says rank %d of %d\nwhy: this program is built with %s; the "
+                    "launcher belongs to another MPI, or srun has no PMIx\nfix: start with the mpirun of %s, or srun "
+                    "--mpi=pmix",
+                    l->launcher, l->rank, l->ranks, rank, ranks, library, library);
+}
+
+/* ---- the world ---- */
+
+static mba_status exchange(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes)
+{
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.exchange(send, to, recv, from, bytes);
+    mba_channel_mark(c->channel, -1, before);
+    return e ? mpi_failed(c, e, "exchange data between ranks") : MBA_OK;
+}
+
+static mba_status gather_all(mba_world *w, void *all, const void *mine, size_t bytes)
+{
+    return mba_channel_gather_all(((cluster *)w)->channel, all, mine, bytes);
+}
+
+static void mark(mba_world *w, int64_t step, mba_world_state state)
+{
+    mba_channel_mark(((cluster *)w)->channel, step, state);
+}
+
+/* What rank 0 tells the others by MPI, so that they find its channel. */
+typedef struct invitation {
+    unsigned char secret[MBA_SECRET_BYTES];
+    char          contacts[MBA_CONTACTS_MAX];
+} invitation;
+
+static mba_status open_channel(cluster *c, void (*lost)(void *, const mba_channel_end *), void *ctx)
+{
+    invitation in = { .contacts = "" };
+    int        listener = -1;
+    mba_status st = c->base.rank == 0 ? mba_channel_listen(&listener, in.contacts) : MBA_OK;
+    if (getrandom(in.secret, sizeof in.secret, 0) != (ssize_t)sizeof in.secret)
+        st = mba_fail(MBA_E_IO, "this system has no random numbers for a secret");
+    const int e = c->mpi.broadcast(&in, (int)sizeof in); // also after a failure: the others wait for it
+    if (st != MBA_OK) return st;
+    if (e) return mpi_failed(c, e, "tell the ranks where rank 0 is");
+    return mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
+                                                                 .ranks = c->base.ranks,
+                                                                 .listener = listener,
+                                                                 .contacts = in.contacts,
+                                                                 .version = MBA_VERSION " " MBA_COMMIT,
+                                                                 .secret = in.secret,
+                                                                 .lost = lost,
+                                                                 .ctx = ctx });
+}
+
+mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *),
+                            void *ctx)
+{
+    mba_assert(l->ranks > 1);
+    if (l->ranks & (l->ranks - 1))
+        return mba_fail(
+            MBA_E_UNSUPPORTED,
+            "%s started %d ranks\nwhy: gradients are added in a binary tree over ranks, which gives the same "
+            "bits for any number of them that is a power of two\nfix: start %d",
+            l->launcher, l->ranks, 1 << (31 - __builtin_clz((unsigned)l->ranks)));
+    cluster *c = calloc(1, sizeof *c);
+    if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
+    c->base =
+        (mba_world){ .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .gather_all = gather_all, .mark = mark };
+    mba_status st = start_mpi(c, l);
+    if (st == MBA_OK) st = open_channel(c, lost, ctx);
+    if (st == MBA_OK) *out = &c->base;
+    else free(c);
+    return st;
+}
+
+void mba_cluster_leave(mba_world *w)
+{
+    if (!w) return;
+    cluster *c = (cluster *)w;
+    mba_channel_close(c->channel);
+    c->mpi.leave();
+    free(c);
+}
+
+void mba_cluster_set_timeout(mba_world *w, double seconds)
+{
+    mba_channel_set_timeout(((cluster *)w)->channel, seconds);
+}
+
+bool mba_cluster_fail(mba_world *w, int code, const char *text)
+{
+    return mba_channel_fail(((cluster *)w)->channel, code, text);
+}
+
+mba_rank_words mba_cluster_rank(const mba_world *w)
+{
+    mba_rank_words r;
+    snprintf(r.text, sizeof r.text, "rank %d (%s)", w->rank, mba_channel_host(((const cluster *)w)->channel));
+    return r;
+}

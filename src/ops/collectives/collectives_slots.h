@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* collectives_slots.h -- what the files of the collectives share: slots by name, attributes, the declarations of
+ * variants. */
+#ifndef MBA_COLLECTIVES_SLOTS_H
+#define MBA_COLLECTIVES_SLOTS_H
+
+#include "core/op.h"
+#include "ops/collectives/collectives.h"
+
+enum { X };
+enum { Y };
+
+typedef struct collective_attr {
+    mba_place place;
+    int64_t   shift; /* of send_recv */
+} collective_attr;
+
+/* An allreduce of fewer elements, or of a length that the ranks do not divide, exchanges whole vectors: fewer messages,
+ * the same order of sums. */
+enum { ALLREDUCE_WHOLE = 16384 };
+static inline bool allreduce_whole(int64_t n, int64_t ranks) { return n <= ALLREDUCE_WHOLE || n % ranks; }
+
+void reduce_scatter_ref(const mba_ref_call *c);
+void all_gather_ref(const mba_ref_call *c);
+void allreduce_ref(const mba_ref_call *c);
+void send_recv_ref(const mba_ref_call *c);
+MBA_CPU_DECLARE(reduce_scatter);
+MBA_CPU_DECLARE(all_gather);
+MBA_CPU_DECLARE(allreduce);
+MBA_CPU_DECLARE(send_recv);
+
+#endif

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ranks_test.c -- `mpirun -np N mambascope train`: the same bytes on 1, 2 and 4 ranks, a run continued on fewer of
+ * them, ranks that are killed, stopped or interrupted, and what is said. Skips itself where there is no Open MPI. */
+#include "tests/program.h"
+
+#include <signal.h>
+
+#include "core/file.h"
+
+static const char TEXT[] = SMALL " --global-batch 8 --sum tree --quiet";
+
+/* Runs `mambascope ARGS` on so many ranks; Open MPI refuses root and more ranks than cores unless told otherwise. */
+static int ranks(int n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int ranks(int n, const char *fmt, ...)
+{
+    char    args[2048], line[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(args, sizeof args, fmt, ap);
+    va_end(ap);
+    if (n == 1) return run("%s", args);
+    snprintf(line, sizeof line,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 timeout 120 mpirun "
+             "--oversubscribe --bind-to none -np %d '%s' %s 2>&1",
+             n, program_path(), args);
+    return shell(line);
+}
+
+static void same_file(const char *a, const char *b, const char *file)
+{
+    char   path[512], *x, *y;
+    size_t n, m;
+    snprintf(path, sizeof path, "%s/%s/step-000020/%s", scratch_dir, a, file);
+    assert_ok(mba_file_read(&x, &n, path, 1 << 28));
+    snprintf(path, sizeof path, "%s/%s/step-000020/%s", scratch_dir, b, file);
+    assert_ok(mba_file_read(&y, &m, path, 1 << 28));
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+static void same_run(const char *a, const char *b)
+{
+    same_file(a, b, "model.safetensors");
+    same_file(a, b, "optimizer.safetensors");
+}
+
+static void every_family_has_the_same_bytes_on_1_2_and_4_ranks(void **state)
+{
+    (void)state;
+    static const char *const model[] = {
+        "--model mamba-130m --set width=32,layers=2,vocab=264,state=8 --batch 2 --length 32 --global-batch 8",
+        SMALL " --global-batch 8",
+        "--model hybrid-130m --set width=32,layers=3,vocab=264,state=8,head_dim=16,chunk=16 --batch 2 --length 32 "
+        "--global-batch 8",
+        VISION " --batch 2 --global-batch 8", GRAPH " --global-batch 16"
+    };
+    for (int i = 0; i < 5; i++) {
+        const char *data = i < 3 ? scratch("tokens") : NULL;
+        char        given[512] = "";
+        if (data) snprintf(given, sizeof given, "--data '%s'", data);
+        for (int n = 1; n <= 4; n *= 2)
+            says(ranks(n, "train %s %s --sum tree --steps 20 --quiet --out '%s/f%d-%d'", model[i], given, scratch_dir,
+                       i, n),
+                 0, "20 steps");
+        for (int n = 2; n <= 4; n *= 2) {
+            char one[16], many[16];
+            snprintf(one, sizeof one, "f%d-1", i);
+            snprintf(many, sizeof many, "f%d-%d", i, n);
+            same_run(one, many);
+        }
+    }
+}
+
+static void a_run_continues_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    says(ranks(1, "train %s " DATA " --steps 20 --out '%s/whole'", TEXT, scratch_dir, scratch_dir), 0, "20 steps");
+    says(ranks(4, "train %s " DATA " --steps 20 --stop-after 6 --out '%s/parts'", TEXT, scratch_dir, scratch_dir), 0,
+         "6 steps");
+    says(ranks(2, "train --resume '%s/parts' --stop-after 6 --quiet", scratch_dir), 0, "12 steps");
+    says(ranks(1, "train --resume auto --out '%s/parts' --quiet", scratch_dir), 0, "20 steps");
+    same_run("whole", "parts");
+    char  *log;
+    size_t n, lines = 0;
+    assert_ok(mba_file_read(&log, &n, scratch("parts/log.jsonl"), 1 << 20));
+    for (size_t i = 0; i < n; i++) lines += log[i] == '\n';
+    free(log);
+    assert_int_equal(lines, 20);
+}
+
+/* Text is encoded once, by rank 0, and all ranks read it. */
+static void text_is_encoded_by_one_rank(void **state)
+{
+    (void)state;
+    FILE *f = fopen(scratch("book.txt"), "w");
+    for (int i = 0; i < 2000; i++) fprintf(f, "Line %d of a book about ranks.\n", i);
+    fclose(f);
+    says(ranks(2, "train %s --data '%s/book.txt' --steps 3 --out '%s/book'", TEXT, scratch_dir, scratch_dir), 0,
+         "3 steps");
+}
+
+/* Starts a long run on two ranks, in the background, and waits until it has saved. */
+static pid_t start_long(const char *name, const char *more)
+{
+    char line[4096], first[512];
+    snprintf(line, sizeof line,
+             "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1; exec mpirun "
+             "--oversubscribe --bind-to none %s -np 2 '%s' train %s --data '%s/tokens' --steps 1000000 --save-every 20 "
+             "--timeout 5 --out '%s/%s' > '%s/%s.said' 2>&1",
+             more, program_path(), TEXT, scratch_dir, scratch_dir, name, scratch_dir, name);
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (!pid) {
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    snprintf(first, sizeof first, "%s/%s/step-000020", scratch_dir, name);
+    for (int i = 0; i < 600 && access(first, F_OK); i++) usleep(100000);
+    assert_int_equal(access(first, F_OK), 0);
+    return pid;
+}
+
+/* The processes of the run, as many as `most`. */
+static int processes(const char *name, pid_t *pid, int most)
+{
+    char line[512];
+    snprintf(line, sizeof line,
+             "pgrep -x mambascope | while read p; do tr '\\0' ' ' < /proc/$p/cmdline | grep -q "
+             "'%s/%s ' && echo $p; done",
+             scratch_dir, name);
+    shell(line);
+    int n = 0;
+    for (char *s = output; n < most && *s; s = strchr(s, '\n') + 1) pid[n++] = (pid_t)atoi(s);
+    return n;
+}
+
+static int wait_for(pid_t pid, double seconds)
+{
+    int status;
+    for (int i = 0; i < (int)(10 * seconds); i++, usleep(100000))
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+}
+
+static void said(const char *name, const char *words)
+{
+    char   path[512], *text;
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s.said", scratch_dir, name);
+    assert_ok(mba_file_read(&text, &n, path, 1 << 20));
+    if (!strstr(text, words)) print_error("wanted \"%s\" in:\n%s\n", words, text);
+    assert_non_null(strstr(text, words));
+    free(text);
+}
+
+/* The newest checkpoint is whole, and the run goes on from it. */
+static void goes_on(const char *name)
+{
+    says(ranks(2, "train --resume auto --out '%s/%s' --stop-after 2 --quiet", scratch_dir, name), 0, " steps, ");
+}
+
+static void a_killed_rank_ends_the_run_with_its_name(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        pid_t pid[2];
+        char  name[16];
+        snprintf(name, sizeof name, "kill%d", victim);
+        const pid_t run = start_long(name, "");
+        assert_int_equal(processes(name, pid, 2), 2);
+        kill(pid[victim], SIGKILL);
+        const int code = wait_for(run, 30);
+        assert_true(code == 75 || code == 137); // that of the first rank that mpirun saw end
+        assert_int_equal(processes(name, pid, 2), 0);
+        said(name, " is lost\n  why: its connection closed");
+        goes_on(name);
+    }
+}
+
+static void a_stopped_rank_is_lost_after_the_timeout(void **state)
+{
+    (void)state;
+    pid_t       pid[2];
+    const pid_t run = start_long("stop", "");
+    assert_int_equal(processes("stop", pid, 2), 2);
+    kill(pid[1], SIGSTOP);
+    assert_int_equal(wait_for(run, 30), 75);
+    kill(pid[1], SIGKILL);
+    said("stop", "no sign of life for 5 s");
+    goes_on("stop");
+}
+
+/* mpirun passes SIGTERM on, and kills what is left after as many seconds as it is told to wait. */
+static void a_signal_saves_at_one_step(void **state)
+{
+    (void)state;
+    pid_t pid[2];
+    pid_t run = start_long("term", "");
+    assert_int_equal(processes("term", pid, 2), 2);
+    kill(pid[1], SIGTERM);
+    assert_int_equal(wait_for(run, 30), 0);
+    said("term", "interrupted, saved");
+    goes_on("term");
+    run = start_long("preempted", "--mca odls_base_sigkill_timeout 5");
+    kill(run, SIGTERM);
+    assert_true(wait_for(run, 30) >= 0);
+    said("preempted", "interrupted, saved");
+    goes_on("preempted");
+}
+
+static void errors_are_said_once_with_the_rank(void **state)
+{
+    (void)state;
+    says(ranks(2, "train %s " DATA " --steps 2 --global-batch 6", TEXT, scratch_dir), 2,
+         "a global batch of 6 does not divide among 2 rank(s) of 2 items each");
+    assert_null(strstr(strstr(output, "does not divide") + 1, "does not divide"));
+    says(ranks(2, "train %s --data /nowhere --steps 2", TEXT), 1, "no token files at '/nowhere'");
+    says(ranks(2, "train %s " DATA " --sum chain", TEXT, scratch_dir), 2, "--sum chain with 2 ranks");
+    says(ranks(3, "train %s " DATA " --steps 2", SMALL, scratch_dir), 1, "started 3 ranks");
+    says(ranks(2, "train --help"), 0, "--global-batch");
+    says(ranks(2, "train %s --dry-run", SMALL), 0, "parameter");
+    says(shell("RANK=0 WORLD_SIZE=2 $MBA_PROGRAM train --model mamba2-130m 2>&1"), 1, "torchrun started 2 ranks");
+    says(shell("RANK=5 WORLD_SIZE=2 $MBA_PROGRAM train --model mamba2-130m 2>&1"), 2, "RANK is 5, but WORLD_SIZE is 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family_has_the_same_bytes_on_1_2_and_4_ranks),
+        cmocka_unit_test(a_run_continues_on_any_number_of_ranks),
+        cmocka_unit_test(text_is_encoded_by_one_rank),
+        cmocka_unit_test(a_killed_rank_ends_the_run_with_its_name),
+        cmocka_unit_test(a_stopped_rank_is_lost_after_the_timeout),
+        cmocka_unit_test(a_signal_saves_at_one_step),
+        cmocka_unit_test(errors_are_said_once_with_the_rank),
+    };
+    if (shell("command -v mpirun") || run("--version") || !strstr(output, "plug-in, opened for several ranks")) {
+        print_message("skipped: mpirun, or the plug-in of MPI, is not here\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}
