@@ -204,6 +204,24 @@ static void a_dry_run_says_whether_it_fits_a_machine(void **state)
     json_decref(j);
 }
 
+static void a_dry_run_names_the_field_that_mends_a_slow_width(void **state)
+{
+    (void)state;
+    says(run("train --model hybrid-130m --set attn_dim=60 --dry-run --machine h200"), 0,
+         "  why: 'wgmma' does not take heads of 60 values");
+    says(run("train --model hybrid-130m --set attn_dim=60 --dry-run --machine h200 --json"), 0, "\"slow\"");
+    json_t       *j = json_output();
+    const json_t *first = json_array_get(json_object_get(j, "slow"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "operator")), "attention_bwd");
+    assert_string_equal(json_string_value(json_object_get(first, "fix")), "--set attn_dim=64");
+    assert_true(of(first, "slower") > 2);
+    json_decref(j);
+    assert_int_equal(run("train --model hybrid-130m --dry-run --machine h200 --json 2> /dev/null | cat"), 0);
+    j = json_output();
+    assert_null(json_object_get(j, "slow"));
+    json_decref(j);
+}
+
 static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
 {
     (void)state;
@@ -304,6 +322,7 @@ int main(void)
                                         cmocka_unit_test(tables_of_csv_are_apart),
                                         cmocka_unit_test(points_of_an_h200_test_no_other_gpu),
                                         cmocka_unit_test(a_dry_run_says_whether_it_fits_a_machine),
+                                        cmocka_unit_test(a_dry_run_names_the_field_that_mends_a_slow_width),
                                         cmocka_unit_test(a_dry_run_says_what_to_do_where_it_does_not_fit) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -435,7 +435,7 @@ static void plan_bwd_scratch(const plan_builder *w)
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + max_subranges(w) * P)));
 }
 
-/* ssd_bwd_slow. Ordinary data has no wide-range heads: blocks read the flags and return. */
+/* ssd_bwd_slow of a fresh model, which has no wide-range heads: blocks read the flags and return. */
 static void plan_bwd_slow(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < 2 * sms ? blocks : 2 * sms;
