@@ -97,7 +97,7 @@ def other_sizes():
     same = extent([longer["mamba"], longer["mamba2"]], "{:.2f}")
     return (f"131,072-token sequences run at {same} times the rate of 16,384, with attention at "
             f"{longer['hybrid']:.2f}. Other GPUs, simulated: SSM kernels "
-            f"{error('profile-driven with SASS'):.0f} % off by counters, {error('plan-driven'):.0f} % by launch plans.")
+            f"{error('profile-driven with SASS'):.0f} % off by counters, {error('plan-driven'):.0f} % by plans.")
 
 
 def energy():

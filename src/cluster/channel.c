@@ -25,7 +25,7 @@ typedef struct pulse {
 
 typedef struct peer {
     int             fd;
-    bool            left; /* it said goodbye */
+    _Atomic bool    left; /* it said goodbye */
     char            host[MBA_WIRE_HOST];
     double          seen_s, moved_s; /* when its last message came; when it last moved */
     pulse           last;

@@ -404,6 +404,7 @@ const mba_op mba_op_ssd = {
     .ref_space = ssd_ref_space,
     .cpu = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "fused", ssd_fused_plan, MBA_CUDA(ssd_fused_cuda) },
+                                   { "fused_mma", ssd_fused_mma_plan, MBA_CUDA(ssd_fused_mma_cuda) },
                                    { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
                                    { "persistent", ssd_persistent_plan, MBA_CUDA(ssd_persistent_cuda) },
                                    { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
@@ -461,7 +462,11 @@ const mba_op mba_op_ssd = {
     { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS, MBA_##name }, "fused, a pair of nine tokens: " what },
             MBA_EXTREMES(X)
 #undef X
-                { { 0 }, NULL } },
+                { { 2, 137, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | STATES, MBA_NEAR_FORGOTTEN },
+                  "fused, a pair of nine tokens: steps near 8, a gradient of the final state" },
+            { { 2, 137, 3, 128, 1, 256, 64, SKIP_HEAD | BIAS | STATES, MBA_NEAR_FORGOTTEN },
+              "tiled, a pair of nine tokens: steps near 8, a gradient of the final state" },
+            { { 0 }, NULL } },
     .sizes =
         (const mba_case[]){
             { { 1, 1024, 24, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-130m, 1024 tokens" },
@@ -518,6 +523,7 @@ const mba_op mba_op_ssd_bwd = {
     .terms = ssd_bwd_terms,
     .cpu = (const mba_variant[]){ { "streaming", ssd_bwd_cpu_plan, MBA_CPU(ssd_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "fused", ssd_bwd_fused_plan, MBA_CUDA(ssd_bwd_fused_cuda) },
+                                   { "fused_mma", ssd_bwd_fused_mma_plan, MBA_CUDA(ssd_bwd_fused_mma_cuda) },
                                    { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
                                    { "persistent", ssd_bwd_persistent_plan, MBA_CUDA(ssd_bwd_persistent_cuda) },
                                    { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },

@@ -20,7 +20,7 @@ struct slow_smem {
 static_assert(sizeof(slow_smem) <= SSD_SLOW_SMEM, "the plan asks for less");
 
 struct slow_steps {
-    float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], ends[4];
+    float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], begin[4];
 };
 
 /* Element p of column n (n: thread) of a saved state; inverts the column order of ssd_fused_pairs.cuh. */
@@ -92,7 +92,9 @@ static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, fl
 }
 
 /* One head of a pair of chunks: a forward recurrence from H1 (dC, sums by destination), a backward one from G1 (dB,
- * sums by source), then the gradient of the decays. `first`: stores dB and dC instead of adding. */
+ * sums by source), then the gradient of the decays: what of H1 passes over the first token, then token by token what
+ * earlier ones send less what they receive. From the end it would begin with what the last token gives to the final
+ * state, next to which all else may vanish. `first`: stores dB and dC instead of adding. */
 template <bool EXACT, int TILED>
 static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
                                                  int h, bool first)
@@ -103,12 +105,13 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
     const float    *r0 = plain_record<TILED>(a, k.b, h, 2 * k.c2), *r1 = plain_record<TILED>(a, k.b, h, 2 * k.c2 + 1);
     const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
     const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
+    const float     in = (int)r0[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r0[REC_BEFORE];
     const float     out = (int)r1[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r1[REC_AFTER];
     float           state[FP];
     __syncthreads(); // the previous head has been read
     load_slow<TILED>(m, s, a, k.b, h, l0);
     __syncthreads();
-    load_column<EXACT>(state, a, H1, (int)r0[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r0[REC_BEFORE]);
+    load_column<EXACT>(state, a, H1, in);
 #pragma unroll 1
     for (int l = 0; l < PAIR; l++) {
         const bool   real = l0 + l < a.L && (!TILED || col < a.N);
@@ -120,11 +123,6 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         *to = first ? dc.y : *to + dc.y;
         if (n % 32 == 0) s.dest[warp][l] = dest;
     }
-    float ends = 0;
-#pragma unroll
-    for (int p = 0; p < FP; p++) ends += state[p] * (kept_at<EXACT>(a, G1, p) * inverse_pivot(out));
-    ends = warp_sum(ends);
-    if (n % 32 == 0) s.ends[warp] = ends;
     load_column<EXACT>(state, a, G1, out);
     float keep = 1;
 #pragma unroll 1
@@ -139,10 +137,16 @@ static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, co
         keep = s.decay[l];
         if (n % 32 == 0) s.src[warp][l] = src;
     }
+    const float back = inverse_pivot(in) * s.decay[0];
+    float       begin = 0;
+#pragma unroll
+    for (int p = 0; p < FP; p++) begin += state[p] * (kept_at<EXACT>(a, H1, p) * back);
+    begin = warp_sum(begin);
+    if (n % 32 == 0) s.begin[warp] = begin;
     __syncthreads();
-    float ddA = s.ends[0] + s.ends[1] + s.ends[2] + s.ends[3];
-    for (int l = PAIR - 1; l >= n; l--)
-        for (int w = 0; w < 4; w++) ddA += s.dest[w][l] - s.src[w][l];
+    float ddA = s.begin[0] + s.begin[1] + s.begin[2] + s.begin[3];
+    for (int l = 0; l < n; l++)
+        for (int w = 0; w < 4; w++) ddA += s.src[w][l] - s.dest[w][l];
     a.q[bh * a.K * FQ + l0 + n] = ddA; // the gradient itself; ssd_finish checks the flag
 }
 

@@ -77,8 +77,7 @@ mba_status ssd_check_axes(const mba_node *n)
     return MBA_OK;
 }
 
-/* Whether rows are aligned to 16 bytes. */
-static bool in_pieces(const mba_tensor *t)
+bool ssd_rows_aligned(const mba_tensor *t)
 {
     ssd_axes a;
     return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
@@ -89,8 +88,8 @@ static bool in_pieces(const mba_tensor *t)
 bool ssd_vec_aligned(const mba_node *n)
 {
     bool fits = true;
-    for (int k = 0; k < MBA_IN_MAX; k++) fits = fits && in_pieces(n->in[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && in_pieces(n->out[k]);
+    for (int k = 0; k < MBA_IN_MAX; k++) fits = fits && ssd_rows_aligned(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && ssd_rows_aligned(n->out[k]);
     return fits;
 }
 

@@ -2,9 +2,9 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused` and `exact` (ssd_fused.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel variants `chunked`,
- * `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans and launchers call
- * the same functions for geometry, so that both always agree. */
+ * `fused`, `fused_mma` and `exact` (ssd_fused*.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel
+ * variants `chunked`, `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans
+ * and launchers call the same functions for geometry, so that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
 #define MBA_SSD_SLOTS_H
 
@@ -127,8 +127,9 @@ typedef struct ssd_axes {
 } ssd_axes;
 bool ssd_axes_of(ssd_axes *a, const mba_tensor *t);
 
-mba_status ssd_check_axes(const mba_node *n);  /* refuses views without such strides */
-bool       ssd_vec_aligned(const mba_node *n); /* rows of bf16 activations are aligned to 16 bytes */
+mba_status ssd_check_axes(const mba_node *n);     /* refuses views without such strides */
+bool       ssd_rows_aligned(const mba_tensor *t); /* rows of a bf16 activation are aligned to 16 bytes */
+bool       ssd_vec_aligned(const mba_node *n);    /* those of all */
 
 mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
 mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
@@ -149,6 +150,8 @@ enum {
     SSD_BC_SMEM = 227 * 1024,
     SSD_STATES_SMEM = 203 * 1024,
     SSD_SLOW_SMEM = 64 * 1024,
+    SSD_MMA_BC_STAGE = 8 * 8192 + 2 * SSD_RECORD * 4,
+    SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + 16 + SSD_MMA_BC_STAGE, /* with one stage */
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */
@@ -158,9 +161,12 @@ enum {
  * an even number of tiles of p. A padded node has rows that tensor maps cannot address: not aligned to 16 bytes, or not
  * a multiple of 16 bytes long. It is tiled, and works on padded copies (ssd_tiled_pad.cuh). */
 bool     ssd_is_tiled(const mba_node *n);
-bool     ssd_is_padded(const mba_node *n);
 ssd_dims ssd_tile_dims(const ssd_dims *d);
 enum { SSD_PAD_TO = 8 }; /* values of a 16-byte vector */
+typedef struct ssd_padding {
+    bool x, b; /* which rows are padded: of x, y and their gradients; of B, C and theirs */
+} ssd_padding;
+ssd_padding ssd_padding_of(const mba_node *n);
 
 typedef struct ssd_segments {
     int64_t K;                     /* chunks of 64 per sequence; an even number for backward */
@@ -213,6 +219,8 @@ enum {
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_plan_fn   ssd_fused_mma_plan, ssd_bwd_fused_mma_plan; /* the same by mma.sync, sm_80 and later */
+mba_launch_fn ssd_fused_mma_cuda, ssd_bwd_fused_mma_cuda;
 mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
 mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 

@@ -113,19 +113,20 @@ static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const 
 
 template <int TILED> static mba_status launch_tiled(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const bool       keeps = n->out[KEPT_STATES] != NULL, padded = ssd_is_padded(n);
-    const work_split s = work_split_of(c, keeps);
-    fused_task       a = fused_task_of(c, s);
-    scan_maps        m;
-    int              k = 0;
+    const mba_node   *n = c->node;
+    const bool        keeps = n->out[KEPT_STATES] != NULL;
+    const ssd_padding pad = ssd_padding_of(n);
+    const work_split  s = work_split_of(c, keeps);
+    fused_task        a = fused_task_of(c, s);
+    scan_maps         m;
+    int               k = 0;
     if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
     if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
     a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
     padded_task   pads = {};
-    if (padded) {
-        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), false);
+    if (pad.x || pad.b) {
+        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), pad, false);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
         k++;
     }
@@ -134,14 +135,15 @@ template <int TILED> static mba_status launch_tiled(const mba_call *c)
     if (keeps) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_KEEP>), a, m);
     else if (launches_states(s)) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m);
     else MBA_KERNEL_DEPENDENT(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m); // as launch_scan_inference()
-    if (padded) MBA_KERNEL(c, k + 1, ssd_tiled_unpad, pads.out);
+    if (pad.x) MBA_KERNEL(c, k + 1, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 
 template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
 {
     const work_split    s = work_split_of(c, true);
-    const bool          kept = ssd_has_saved(c->plan, c->node), padded = ssd_is_padded(c->node);
+    const bool          kept = ssd_has_saved(c->plan, c->node);
+    const ssd_padding   pad = ssd_padding_of(c->node);
     const strided<bf16> none = {};
     fused_task          a = fused_task_of(c, s);
     scan_maps           forward, backward;
@@ -150,8 +152,8 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     set_gradients(a, c, kept);
     strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
     padded_task   pads = {};
-    if (padded) {
-        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), true);
+    if (pad.x || pad.b) {
+        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), pad, true);
         MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
         k++;
     }
@@ -170,7 +172,7 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     else MBA_KERNEL(c, k + 2, (ssd_tiled_bc<TILED, false>), a, bc);
     MBA_KERNEL(c, k + 3, ssd_tiled_finish<TILED>, a);
     MBA_KERNEL(c, k + 4, ssd_tiled_sums<TILED>, a);
-    if (padded) MBA_KERNEL(c, k + 5, ssd_tiled_unpad, pads.out);
+    if (pad.x || pad.b) MBA_KERNEL(c, k + 5, ssd_tiled_unpad, pads.out);
     return MBA_OK;
 }
 
