@@ -3,6 +3,8 @@
 
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1
                                                                                  if a bound is not met
+    ... kernels.py widths [256,128]      # SSD at shapes of published models and at odd ones; chunks of mamba_ssm
+    ... kernels.py widths ours           # the same without mamba_ssm
 
 Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128,
 the faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name
@@ -45,11 +47,11 @@ def judge(title, have, ask):
 
 # ---- ssd ----
 
-def ssd_inputs(batch, length, heads):
+def ssd_inputs(batch, length, heads, width=WIDTH, groups=1, state=STATE):
     step = torch.exp(torch.rand(heads, device="cuda") * math.log(100) + math.log(0.001))
-    return dict(x=normal(batch, length, heads, WIDTH), dt=0.5 * normal(batch, length, heads),
-                B=normal(batch, length, 1, STATE), C=normal(batch, length, 1, STATE),
-                dy=normal(batch, length, heads, WIDTH),
+    return dict(x=normal(batch, length, heads, width), dt=0.5 * normal(batch, length, heads),
+                B=normal(batch, length, groups, state), C=normal(batch, length, groups, state),
+                dy=normal(batch, length, heads, width),
                 A=-torch.empty(heads, device="cuda").uniform_(1, 16), D=torch.ones(heads, device="cuda"),
                 bias=step + torch.log(-torch.expm1(-step)))
 
@@ -124,6 +126,63 @@ def ssd_table():
             ssd_row(model, batch, length)
 
 
+# heads, their width, groups, state; what people train, then what nobody optimizes for
+PUBLISHED = {"mamba2-130m": (24, 64, 1, 128), "mamba2-1.3b": (64, 64, 1, 128), "mamba2-2.7b": (80, 64, 1, 128),
+             "nemotron-h-8b": (128, 64, 8, 128), "nemotron-h-4b": (112, 64, 8, 128),
+             "nemotron-3-nano-30b": (64, 64, 8, 128), "granite-4.0-h-1b": (48, 64, 1, 128),
+             "bamba-9b": (128, 64, 1, 128), "zamba2-2.7b": (80, 64, 1, 64), "zamba2-7b": (112, 64, 2, 64),
+             "plamo2-8b": (64, 128, 1, 64), "nemotron-nano-9b": (128, 80, 8, 128),
+             "nemotron-3-nano-4b": (96, 80, 8, 128), "granite-4.0-h-350m": (48, 32, 1, 128),
+             "falcon-h1-1.5b": (48, 64, 1, 256), "falcon-h1-3b": (32, 128, 1, 256), "falcon-h1-7b": (24, 128, 1, 256),
+             "falcon-h1-34b": (32, 128, 2, 256), "nemotron-h-56b": (256, 64, 8, 256), "N 16": (64, 64, 1, 16),
+             "N 32": (64, 64, 1, 32), "P 128": (32, 128, 1, 128)}
+ODD = {"25 heads": (25, 64, 1, 128), "P 50": (24, 50, 1, 128), "N 20": (24, 64, 1, 20), "P 33, N 12": (20, 33, 5, 12),
+       "N 100": (24, 64, 1, 100), "P 72, N 200": (24, 72, 1, 200)}
+
+
+def both_chunks(s, chunks):
+    for chunk in chunks:
+        forward, backward = theirs_ssd(s, chunk)
+        backward(forward())
+
+
+def width_row(name, batch, length, shape, chunks, ask):
+    size = batch * length * shape[0] * shape[1] * 2
+    sets = sets_of(lambda: ssd_inputs(batch, length, *shape), size, most=3)
+    n = len(sets)
+    ours = [ours_ssd(s) for s in sets]
+    kept = [f(True)[2] for f, _ in ours]
+    calls = [lambda i: ours[i % n][0](False), lambda i: ours[i % n][0](True), lambda i: ours[i % n][1](kept[i % n])]
+    for chunk in chunks:
+        peer = [theirs_ssd(s, chunk) for s in sets]
+        outs = [f() for f, _ in peer]
+        calls += [lambda i, peer=peer: peer[i % n][0](), lambda i, peer=peer, outs=outs: peer[i % n][1](outs[i % n])]
+    alone, keeping, back, *peer = times(calls)
+    heads, width, groups, state = shape
+    line = (f"| {name} {batch}×{length} | {heads} | {width} | {groups} | {state} | {alone:.1f} | {keeping:.1f} | "
+            f"{back:.1f} |")
+    if peer:
+        forward, together = min(peer[::2]), min(a + b for a, b in zip(peer[::2], peer[1::2]))
+        line += (f" {forward:.1f} | {judge(name + ' forward', forward / alone, ask[0])} | {together:.1f} | "
+                 f"{judge(name + ' both', together / (keeping + back), ask[1])} |")
+    print(line, flush=True)
+
+
+def width_table(chunks):
+    rows = [(name, 8, 2048, shape, (3, 3.5)) for name, shape in PUBLISHED.items()]
+    rows += [(name, 8, 2048, shape, (1.5, 1.5)) for name, shape in ODD.items()]
+    rows += [(name, 1, 2048, PUBLISHED[name], (1, 1)) for name in ("mamba2-130m", "mamba2-1.3b", "falcon-h1-7b")]
+    if chunks:
+        with compiling():
+            for _, batch, length, shape, _ in rows:
+                both_chunks(ssd_inputs(batch, length, *shape), chunks)
+    print("\n| SSD, bf16, µs | heads | P | groups | N | forward | that keeps | backward | mamba_ssm | × | both | × |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for name, batch, length, shape, ask in rows:
+        width_row(name, batch, length, shape, chunks, ask)
+        torch.cuda.empty_cache()
+
+
 # ---- selective scan ----
 
 def scan_inputs(batch, length, channels):
@@ -194,6 +253,10 @@ def main():
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "mambascope",
           mt.library().mba_kernels_version().decode())
     with torch.no_grad():
+        if sys.argv[1:2] == ["widths"]:
+            chunks = (sys.argv[2:] or ["256,128"])[0]
+            width_table([int(c) for c in chunks.split(",")] if chunks != "ours" else [])
+            sys.argv[1:] = ["nothing more"]
         for name, table in (("scan", scan_table), ("ssd", ssd_table)):
             if len(sys.argv) < 2 or name in sys.argv[1:]:
                 table()
