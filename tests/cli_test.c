@@ -282,7 +282,7 @@ static void a_store_is_simulated(void **state)
     }
     assert_true(fabs(ms / measured - 1) < 0.15);
     json_decref(rows);
-    says(run("simulate --store tests/data/stores/h200_peer_small.db"), 1, "no kernel with counters");
+    says(run("simulate --store tests/data/stores/h200_graphmamba.db"), 1, "no kernel with counters");
     says(run("simulate --store tests/data/stores/v1.db"), 1, "no kernel with counters");
     says(run("simulate --store tests/cli_test.c"), 1, "fix: ");
     says(run("simulate --store %s --set smem_sm=1", path), 1, "cannot run on h200");

@@ -15,7 +15,7 @@
 #include "tests/test.h"
 
 enum { P = 64, N = 128, DIES_AFTER_S = 300, LARGEST_GB = 60 };
-static const char *const variants[] = { "chunked", "persistent", "bc_fused", "fused", "exact" };
+static const char *const variants[] = { "chunked", "persistent", "bc_fused", "fused", "fused_mma", "exact" };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* ---- a call and its memory ---- */

@@ -44,6 +44,27 @@ static void kernels_of_a_store_have_their_error_beside_them(void **state)
     says(run("simulate --signatures src/sim/data/peers_signatures.tsv"), 0, "error: not measured for these kernels");
 }
 
+/* Stores of other programs, with whatever sets they were profiled: counts that they lack are estimated. */
+static void every_store_of_a_peer_can_be_simulated(void **state)
+{
+    static const char *const peers[] = { "peer", "peer_1.3b", "peer_mamba1", "peer_small" };
+    (void)state;
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        char line[160];
+        snprintf(line, sizeof line, "simulate --json --machine h200 --store tests/data/stores/h200_%s.db", peers[i]);
+        json_t *rows = rows_of(line);
+        double  said = 0, took = 0;
+        for (size_t k = 0; k < json_array_size(rows); k++) {
+            const json_t *r = json_array_get(rows, k);
+            said += of(r, "launches") * of(r, "us");
+            took += of(r, "launches") * of(r, "measured_us");
+        }
+        printf("%s: %zu kernels, %+.1f %%\n", peers[i], json_array_size(rows), 100 * (said / took - 1));
+        assert_true(json_array_size(rows) > 50 && fabs(said / took - 1) < 0.2);
+        json_decref(rows);
+    }
+}
+
 /* No constant was fitted to the peers' kernels; bench/results/simulated/peers.csv has what this prints. */
 static void kernels_of_peers_are_held_out_beside_their_times(void **state)
 {
@@ -204,6 +225,24 @@ static void a_dry_run_says_whether_it_fits_a_machine(void **state)
     json_decref(j);
 }
 
+static void a_dry_run_names_the_field_that_mends_a_slow_width(void **state)
+{
+    (void)state;
+    says(run("train --model hybrid-130m --set attn_dim=60 --dry-run --machine h200"), 0,
+         "  why: 'wgmma' does not take heads of 60 values");
+    says(run("train --model hybrid-130m --set attn_dim=60 --dry-run --machine h200 --json"), 0, "\"slow\"");
+    json_t       *j = json_output();
+    const json_t *first = json_array_get(json_object_get(j, "slow"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "operator")), "attention_bwd");
+    assert_string_equal(json_string_value(json_object_get(first, "fix")), "--set attn_dim=64");
+    assert_true(of(first, "slower") > 2);
+    json_decref(j);
+    assert_int_equal(run("train --model hybrid-130m --dry-run --machine h200 --json 2> /dev/null | cat"), 0);
+    j = json_output();
+    assert_null(json_object_get(j, "slow"));
+    json_decref(j);
+}
+
 static void a_dry_run_says_what_to_do_where_it_does_not_fit(void **state)
 {
     (void)state;
@@ -291,6 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_of_a_store_have_their_error_beside_them),
                                         cmocka_unit_test(kernels_of_peers_are_held_out_beside_their_times),
+                                        cmocka_unit_test(every_store_of_a_peer_can_be_simulated),
                                         cmocka_unit_test(kernels_are_told_one_by_one),
                                         cmocka_unit_test(a_machine_tells_its_numbers_and_their_spread),
                                         cmocka_unit_test(blocks_that_stay_start_once),
@@ -304,6 +344,7 @@ int main(void)
                                         cmocka_unit_test(tables_of_csv_are_apart),
                                         cmocka_unit_test(points_of_an_h200_test_no_other_gpu),
                                         cmocka_unit_test(a_dry_run_says_whether_it_fits_a_machine),
+                                        cmocka_unit_test(a_dry_run_names_the_field_that_mends_a_slow_width),
                                         cmocka_unit_test(a_dry_run_says_what_to_do_where_it_does_not_fit) };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -95,9 +95,9 @@ def other_sizes():
     require(min(longer["mamba"], longer["mamba2"]) > 1 > 0.6 > longer["hybrid"], "long sequences cost attention only")
     error = lambda mode: value(VALIDATION, what="errors of kernels", shape="SSM, held out", metric=mode)
     same = extent([longer["mamba"], longer["mamba2"]], "{:.2f}")
-    return (f"131,072 tokens in a sequence run at {same} times the rate of 16,384, with attention at "
+    return (f"131,072-token sequences run at {same} times the rate of 16,384, with attention at "
             f"{longer['hybrid']:.2f}. Other GPUs, simulated: SSM kernels "
-            f"{error('profile-driven with SASS'):.0f} % off by counters, {error('plan-driven'):.0f} % by launch plans.")
+            f"{error('profile-driven with SASS'):.0f} % off by counters, {error('plan-driven'):.0f} % by plans.")
 
 
 def energy():

@@ -2,6 +2,7 @@
 """dropin_test -- the convolution, the gated norm and mixers against PyTorch in float64, and install() in stand-ins for
 mamba_ssm and in transformers' models, on the CPU. Ends with 77 where PyTorch or the library is missing."""
 import sys
+import tempfile
 import types
 import warnings
 
@@ -124,6 +125,28 @@ class Layers(unittest.TestCase):
             got = torch.autograd.grad(compiled(**tensors), list(tensors.values()))
             for name, g, w in zip(tensors, got, want):
                 self.assertLess((g - w).norm(), 1e-5 * w.norm(), name)
+
+    def test_data_parallel_is_the_same(self):
+        class Mixer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                a = mixer_arguments()
+                self.numbers = {k: v for k, v in a.items() if not torch.is_tensor(v)}
+                self.parts = torch.nn.ParameterDict({k: v.detach() for k, v in a.items()
+                                                     if torch.is_tensor(v) and k != "zxbcdt"})
+
+            def forward(self, zxbcdt):
+                return mt.mamba_split_conv1d_scan_combined(zxbcdt, **dict(self.parts), **self.numbers, chunk_size=8)
+        found = []
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+            for wrap in (lambda m: m, torch.nn.parallel.DistributedDataParallel):
+                torch.manual_seed(3)
+                model = wrap(Mixer())
+                model(mixer_arguments()["zxbcdt"]).square().sum().backward()
+                found.append([p.grad.clone() for p in model.parameters()])
+            torch.distributed.destroy_process_group()
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(*found)))
 
     def test_a_gradient_of_the_gradient_is_refused(self):
         a = mixer_arguments()

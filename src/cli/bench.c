@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cliffs.h"
 #include "cli/command.h"
 #include "cli/measure.h"
 #include "cli/model_options.h"
@@ -330,6 +331,7 @@ static mba_status bench_step(const bench_options *o)
     mba_status st = mba_table_create(&t, step_columns[so.model.task]);
     if (st == MBA_OK) st = mba_table_create(&parts, breakdown_columns);
     if (st == MBA_OK) st = mba_session_plan(&s, &so);
+    if (st == MBA_OK) mba_cliffs_tell(&so);
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = mba_measure_step(&r, &s, &c, (int)o->repeats);
     if (st == MBA_OK) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cliffs.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
@@ -80,6 +81,7 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     MBA_TRY(mba_model_options_apply(m, &so));
     collect.compute = so.compute;
     mba_status st = mba_session_plan(&s, &so);
+    if (st == MBA_OK && !mba_samples_wanted()) mba_cliffs_tell(&so); // a process that serves another is silent
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = begin(&to, out);
     if (st == MBA_OK) {

@@ -65,6 +65,7 @@ static const mba_column stored_columns[] = { SIGNATURE_COLUMNS,
                                              { "launches", "launches per step", "%.0f" },
                                              { "measured_us", "measured, us", "%.1f" },
                                              { "error", "error there, %", "%+.0f" },
+                                             { "operator", "operator", NULL },
                                              { 0 } };
 
 static mba_status counted_row(mba_table *t, mba_profile_sum *s, const mba_profiled_kernel *c, const mba_gpu *m)
@@ -148,6 +149,7 @@ static mba_status stored_rows(mba_table *t, mba_profile_sum *sum, const mba_stor
         mba_table_number(t, c->launches);
         mba_table_number(t, c->us);
         mba_table_number(t, off->percent[i]);
+        mba_table_text(t, "%s", c->op);
     }
     return MBA_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cliffs.h"
 #include "cli/say.h"
 #include "core/print.h"
 #include "data/json.h"
@@ -185,12 +186,25 @@ static json_t *json_on_machine(const mba_on_machine *m)
     return o;
 }
 
-mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json)
+static json_t *cliffs_json(const mba_cliffs *c)
+{
+    json_t *a = json_array();
+    for (int i = 0; i < c->n; i++) {
+        const mba_cliff *k = &c->of[i];
+        json_array_append_new(a, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "operator", k->op, "variant",
+                                           k->variant, "best", k->best, "why", k->why, "fix", k->mend, "slower",
+                                           k->slower, "step_part", k->step_part));
+    }
+    return a;
+}
+
+mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, const mba_cliffs *slow, bool json)
 {
     if (json) {
         mba__json_begin();
         json_t *o = cost_json(s);
         if (there) json_object_set_new(o, "machine", json_on_machine(there));
+        if (slow->n) json_object_set_new(o, "slow", cliffs_json(slow));
         const mba_status st = mba_json_print(stdout, o, 15);
         json_decref(o);
         return st;
@@ -200,5 +214,6 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
     mba_program_print_memory(stdout, s->program);
     print_kept(stdout, s);
     if (there) putchar('\n'), print_on_machine(stdout, there);
+    mba_cliffs_print(stdout, slow);
     return st;
 }

@@ -4,9 +4,12 @@
 #ifndef MBA_STEP_PLAN_H
 #define MBA_STEP_PLAN_H
 
+#include "study/cliffs.h"
 #include "study/on_machine.h"
 
-/* Prints to standard output. `there`: the machine of the plan, or NULL. */
-MBA_MUST mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, bool json);
+/* Prints to standard output. `there`: the machine of the plan, or NULL; `slow`: what runs far below its best
+ * variant. */
+MBA_MUST mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there, const mba_cliffs *slow,
+                                        bool json);
 
 #endif

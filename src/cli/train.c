@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cli/cliffs.h"
 #include "cli/command.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
@@ -48,6 +49,14 @@ typedef struct train_run {
 
 /* ---- what a step costs ---- */
 
+static mba_status print_plan(const mba_session *s, const mba_on_machine *there, const mba__train_cli *c,
+                             const mba_session_options *so)
+{
+    mba_cliffs slow;
+    mba_cliffs_of(&slow, so, c->machine);
+    return mba_step_plan_print(s, there, &slow, c->json);
+}
+
 static mba_status dry_run(mba__train_cli *c)
 {
     mba_session         s = { 0 };
@@ -60,13 +69,13 @@ static mba_status dry_run(mba__train_cli *c)
     if (c->machine) {
         mba_on_machine there;
         mba_status     st = mba_on_machine_plan(&there, c->machine, &so, c->o.micros);
-        if (st == MBA_OK) st = mba_step_plan_print(&there.sim.session, &there, c->json);
+        if (st == MBA_OK) st = print_plan(&there.sim.session, &there, c, &so);
         mba_on_machine_end(&there);
         return st;
     }
     if (!so.memory_bytes) so.memory_bytes = INT64_MAX; // a plan, not limited by this machine
     mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK) st = mba_step_plan_print(&s, NULL, c->json);
+    if (st == MBA_OK) st = print_plan(&s, NULL, c, &so);
     mba_session_end(&s);
     return st;
 }
@@ -118,6 +127,7 @@ static void planned(void *ctx, const mba_session *s, const mba_session *judge, c
     mba_say(stderr, "data: %s\n", mba_feed_words(data).text);
     tell_new_head(t->c.o.init, &s->model);
     if (!t->c.o.out) fputs("this run stores nothing: --out DIR stores its log and checkpoints\n", stderr);
+    mba_cliffs_tell(&t->c.o.session);
     mba_program_print_memory(stderr, s->program);
     const mba_size_unit u = mba_size_unit_of(mba_program_bytes(s->program));
     if (judge)
@@ -197,7 +207,8 @@ static mba_status print_json(const mba_train_report *r)
     json_object_set_new(o, "grad_norm", mba_json_finite(r->grad_norm));
     json_object_set_new(o, "seconds", mba_json_finite(r->run_s));
     snprintf(key, sizeof key, "%s_per_s", r->unit);
-    json_object_set_new(o, key, mba_json_finite((double)r->units / r->run_s));
+    json_object_set_new(o, key, mba_json_finite(mba_train_rate(r)));
+    json_object_set_new(o, "start_seconds", mba_json_finite(r->start_s));
     json_object_set_new(o, "valid_loss", mba_json_finite(r->valid.loss));
     for (int i = 0; i < r->valid.scores; i++) {
         snprintf(key, sizeof key, "valid_%s", r->valid.score[i].name);
@@ -221,8 +232,11 @@ static void print_result(const train_run *t)
                (long long)t->c.o.schedule.steps);
         return;
     }
-    printf("%lld steps, %lld %s in %.1f s (%.0f %s/s): loss %.4f %s", (long long)r->step, (long long)r->units, r->unit,
-           r->run_s, (double)r->units / r->run_s, r->unit, r->loss, t->loss_unit);
+    const double rate = mba_train_rate(r);
+    const bool   slow = r->start_s * rate > 1.5 * (double)r->start_units; // a start that would change the mean
+    printf("%lld steps, %lld %s in %.1f s (", (long long)r->step, (long long)r->units, r->unit, r->run_s);
+    if (slow) printf("%.1f s for the first %d, then ", r->start_s, MBA_START_STEPS);
+    printf("%.0f %s/s): loss %.4f %s", rate, r->unit, r->loss, t->loss_unit);
     if (r->valid.units) {
         fputs(", ", stdout);
         print_judgement(stdout, &r->valid, t->loss_unit);

@@ -9,12 +9,13 @@
 #include "cli/say.h"
 #include "cli/store_files.h"
 #include "cli/table.h"
+#include "cli/validate_scores.h"
 #include "sim/engine.h"
 #include "study/validation.h"
 
 typedef struct options {
     const char *machine, *changes, *data, *kernels, *imitated, *freeze;
-    bool        json, csv, points;
+    bool        json, csv, points, published;
 } options;
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
@@ -32,10 +33,9 @@ static const mba_column point_columns[] = { { "set", "set", NULL },
 
 static void point_row(mba_table *t, const mba_point *p)
 {
-    static const char *const sources[] = { "op", "step", "total" };
-    const bool               said = p->predicted_ms > 0 && p->ms > 0;
+    const bool said = p->predicted_ms > 0 && p->ms > 0;
     mba_table_text(t, "%s", p->source == MBA_POINT_TOTAL ? "step" : set_names[p->set]);
-    mba_table_text(t, "%s", sources[p->source]);
+    mba_table_text(t, "%s", mba_point_sources[p->source]);
     mba_table_text(t, "%s", p->subject);
     mba_table_text(t, "%s", p->operator);
     mba_table_text(t, "%s", p->which);
@@ -120,6 +120,8 @@ static const mba_column emulated_columns[] = { { "kernel", "kernel", NULL },
                                                { "measured", "times as long", "%.3f" },
                                                { "predicted", "predicted", "%.3f" },
                                                { "error", "error, %", "%+.1f" },
+                                               { "share", "share of the effect, %", "%.0f" },
+                                               { "unchanged_error", "if nothing changed, %", "%+.1f" },
                                                { 0 } };
 
 static void emulated_rows(mba_table *t, const mba_emulated_set *d, const mba_emulation_agreement *a)
@@ -134,7 +136,27 @@ static void emulated_rows(mba_table *t, const mba_emulated_set *d, const mba_emu
         mba_table_number(t, r->slower);
         mba_table_number(t, a->predicted[i]);
         mba_table_number(t, 100 * (a->predicted[i] / r->slower - 1));
+        mba_table_number(t, 100 * mba_effect_share(r->slower, a->predicted[i]));
+        mba_table_number(t, 100 * (1 / r->slower - 1));
     }
+}
+
+/* Prints how much of the changes is predicted, beside a model that predicts none. */
+static void say_effects(const mba_emulated_set *d, const mba_emulation_agreement *a)
+{
+    double share = 0;
+    int    effects = 0, null = 0;
+    for (int i = 0; i < d->n; i++) {
+        const double slower = d->one[i].slower, of = mba_effect_share(slower, a->predicted[i]);
+        null += slower <= 2.1 && fabs(1 / slower - 1) <= 0.1;
+        if (isnan(of)) continue;
+        effects++;
+        share += 100 * of;
+    }
+    printf("%d effects of 3 %% or more: share predicted %.0f %%. The model \"nothing changes\": share 0 %%, %d of %d "
+           "within "
+           "10 %%\n",
+           effects, effects ? share / effects : NAN, null, a->near);
 }
 
 static mba_status print_imitated(const options *o)
@@ -159,6 +181,7 @@ static mba_status print_imitated(const options *o)
         printf("%d of %d predictions have the opposite sign, %d changes of more than 1 %% were not predicted, "
                "%d were predicted but did not occur; %d of %d changes up to a factor of two are within 10 %%\n",
                a.opposite, d.n, a.missed, a.invented, a.within, a.near);
+    if (st == MBA_OK && !o->csv && !o->json) say_effects(&d, &a);
     mba_table_destroy(t);
     return st;
 }
@@ -308,7 +331,8 @@ static mba_status print_json_points(const mba_measured *d, const mba_profiled_se
     return st;
 }
 
-static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, bool every_point)
+static mba_status print_json(const mba_measured *d, const mba_measured *sizes, const mba_profiled_set *k,
+                             bool every_point)
 {
     const mba_error_stats held = mba_profiled_score(k, MBA_POINT_HELD, false),
                           fitted = mba_profiled_score(k, MBA_POINT_FITTED, false);
@@ -332,7 +356,10 @@ static mba_status print_json(const mba_measured *d, const mba_profiled_set *k, b
         first = false;
     }
     putchar('}');
+    MBA_TRY(mba_print_weighted(k, MBA_TABLE_JSON));
     MBA_TRY(print_bands(d, k, MBA_TABLE_JSON));
+    if (sizes) MBA_TRY(mba_print_sizes(d, sizes, MBA_TABLE_JSON));
+    if (sizes) MBA_TRY(mba_print_sealed(MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -347,7 +374,8 @@ static void print_worst(const mba_profiled_set *k, const mba_point *operator)
     putchar('\n');
 }
 
-static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, const options *o)
+static mba_status print_text(const mba_measured *d, const mba_measured *sizes, const mba_profiled_set *k,
+                             const options *o)
 {
     mba_table            *scores = NULL, *steps = NULL, *points = NULL;
     const mba_error_stats held = mba_measured_score(d, MBA_POINT_HELD),
@@ -370,12 +398,14 @@ static mba_status print_text(const mba_measured *d, const mba_profiled_set *k, c
             if (d->point[i].source == MBA_POINT_TOTAL) step_row(steps, &d->point[i], k);
             if (o->points) point_row(points, &d->point[i]);
         }
-        if (!o->csv) {
-            st = mba_table_print(scores, stdout, MBA_TABLE_TEXT);
-            print_worst(k, held.worst_point);
-        }
+        if (!o->csv) st = mba_print_weighted(k, MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv) st = mba_table_print(scores, stdout, MBA_TABLE_TEXT);
+        if (!o->csv) print_worst(k, held.worst_point);
         if (st == MBA_OK && !o->csv) st = print_bands(d, k, MBA_TABLE_TEXT);
         if (st == MBA_OK && !o->csv) st = mba_table_print(steps, stdout, MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv) putchar('\n');
+        if (st == MBA_OK && !o->csv && sizes) st = mba_print_sizes(d, sizes, MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv && sizes) st = mba_print_sealed(MBA_TABLE_TEXT);
         if (st == MBA_OK && (o->points || o->csv))
             st = mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
@@ -407,7 +437,7 @@ static mba_status note_another_gpu(const options *o)
 mba_status mba_command_validate(int argc, char **argv)
 {
     options           o = { .machine = "h200" };
-    mba_measured     *d = NULL;
+    mba_measured     *d = NULL, *sizes = NULL;
     mba_profiled_set *k = NULL;
     bool              help;
     const mba_option  table[] = {
@@ -423,21 +453,26 @@ mba_status mba_command_validate(int argc, char **argv)
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
            "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
            0 },
+         { "--public", MBA_OPT_FLAG, &o.published, NULL,
+           "compare ratios between GPUs with published ones, each with its source", 0, 0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
          { "--json", MBA_OPT_FLAG, &o.json, NULL,
            "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
          { "--csv", MBA_OPT_FLAG, &o.csv, NULL, "print the points as CSV", 0, 0 },
          { 0 },
     };
-    const mba_usage usage = {
-        "validate", "[options]",
-        "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
-        "the errors of the predictions. Which points constants may be fitted to was\n"
-        "decided before the first comparison; the others are held out.",
-        table, "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope validate --json\n"
-    };
+    const mba_usage usage = { "validate", "[options]",
+                              "Predicts every measured point of a set [src/sim/data/measured.tsv] and prints\n"
+                              "the errors of the predictions: first SSM kernels, weighted by time, then all,\n"
+                              "then steps at every measured size and variants of SSD. Which points constants\n"
+                              "may be fitted to was decided before the first comparison; the others are held\n"
+                              "out. Beside the errors stand those of a roofline and of \"nothing changes\".",
+                              table,
+                              "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope "
+                              "validate --public\nmambascope validate --json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
+    if (o.published) return mba_print_public(mba_table_form_of(o.json, o.csv));
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));
@@ -445,13 +480,15 @@ mba_status mba_command_validate(int argc, char **argv)
     MBA_TRY(note_another_gpu(&o));
     MBA_TRY(mba_validation_points(&d, o.data, o.machine, o.changes));
     mba_status st = mba_validation_kernels(&k, o.kernels, o.machine, o.changes);
-    if (st == MBA_OK && o.json) st = print_json(d, k, o.points);
+    if (st == MBA_OK && !o.data && !o.csv) st = mba_validation_sizes(&sizes, o.machine, o.changes);
+    if (st == MBA_OK && o.json) st = print_json(d, sizes, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);
         if (o.points) putchar('\n'); // tables of CSV have an empty line between them
-        if (st == MBA_OK) st = print_text(d, k, &o);
+        if (st == MBA_OK) st = print_text(d, sizes, k, &o);
     }
     mba_profiled_destroy(k);
+    mba_measured_destroy(sizes);
     mba_measured_destroy(d);
     return st;
 }

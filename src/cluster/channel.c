@@ -25,7 +25,7 @@ typedef struct pulse {
 
 typedef struct peer {
     int             fd;
-    bool            left; /* it said goodbye */
+    _Atomic bool    left; /* it said goodbye */
     char            host[MBA_WIRE_HOST];
     double          seen_s, moved_s; /* when its last message came; when it last moved */
     pulse           last;
@@ -88,10 +88,13 @@ static void lose(mba_channel *c, int rank, const char *why)
     const peer  *p = &c->peer[rank];
     mba_wire_end e = end_of(rank, MBA_LOST_CODE, "");
     if (atomic_load(&c->failed)) return;
-    snprintf(e.text, sizeof e.text,
-             "rank %d (%s) is lost\nwhy: %s; its last message came at step %lld\nfix: start the run again with "
-             "--resume auto; exit code %d says that this may help",
-             rank, p->host, why, (long long)p->last.step, MBA_LOST_CODE);
+    char at[64] = "before its first step";
+    if (p->last.step >= 0) snprintf(at, sizeof at, "at step %lld", (long long)p->last.step);
+    snprintf(
+        e.text, sizeof e.text,
+        "rank %d (%s) is lost\nwhy: %s; its last message came %s\nfix: start the run again with --resume auto; exit "
+        "code %d says that this may help",
+        rank, p->host, why, at, MBA_LOST_CODE);
     end_run(c, &e, true);
 }
 
@@ -198,8 +201,12 @@ mba_world_state mba_channel_mark(mba_channel *c, int64_t step, mba_world_state s
 void mba_channel_set_timeout(mba_channel *c, double seconds)
 {
     atomic_store(&c->timeout_s, seconds);
-    for (int k = 0; k < (c->o.rank ? 1 : c->o.ranks); k++)
-        if (c->peer[k].fd >= 0) mba_wire_limit(c->peer[k].fd, seconds);
+    for (int k = 0; k < (c->o.rank ? 1 : c->o.ranks); k++) {
+        peer *p = &c->peer[k];
+        pthread_mutex_lock(&p->sending); // the thread may close it
+        if (p->fd >= 0) mba_wire_limit(p->fd, seconds);
+        pthread_mutex_unlock(&p->sending);
+    }
 }
 
 static pulse own_pulse(mba_channel *c)
@@ -366,6 +373,7 @@ static mba_status start(mba_channel *c)
     const double now = mba_wire_seconds();
     for (int k = 0; k < (c->o.rank ? 1 : c->o.ranks); k++) {
         c->peer[k].seen_s = c->peer[k].moved_s = now;
+        c->peer[k].last.step = -1;
         if (c->peer[k].fd >= 0) mba_wire_limit(c->peer[k].fd, c->timeout_s);
     }
     c->runs = !pthread_create(&c->thread, NULL, watch, c);
@@ -435,8 +443,11 @@ void mba_channel_close(mba_channel *c)
         (void)!mba_channel_gather_all(c, NULL, NULL, 0);
     }
     c->ending = true;
-    for (int k = 0; k < peers; k++)
+    for (int k = 0; k < peers; k++) {
+        pthread_mutex_lock(&c->peer[k].sending); // the thread may close it
         if (c->peer[k].fd >= 0) mba_wire_hang_up(c->peer[k].fd);
+        pthread_mutex_unlock(&c->peer[k].sending);
+    }
     if (c->runs) pthread_join(c->thread, NULL);
     for (int k = 0; k < peers; k++) {
         if (c->peer[k].fd >= 0) close(c->peer[k].fd);

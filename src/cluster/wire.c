@@ -59,8 +59,8 @@ static mba_status receive_bytes(int fd, void *data, size_t bytes)
         errno = 0;
         const ssize_t n = recv(fd, (char *)data + done, bytes - done, 0);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return mba_fail(MBA_E_DEVICE, "a rank fell silent in the middle of a message");
+        if (n < 0 && (errno == EAGAIN || errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH))
+            return mba_fail(MBA_E_DEVICE, "a rank fell silent, in the middle of a message or behind its network");
         if (n <= 0) return lost_connection();
         done += (size_t)n;
     }

@@ -41,7 +41,7 @@ double mba_wire_seconds(void);
 void   mba_wire_host(char host[MBA_WIRE_HOST]);
 
 /* A message of at most MBA_RANKS_MAX small pieces. The receiver frees *data, NULL for an empty message. Fails with
- * MBA_E_DEVICE if the limit passes in the middle of a message, else with MBA_E_IO. */
+ * MBA_E_DEVICE if the limit passes in the middle of a message or the network is gone, else with MBA_E_IO. */
 MBA_MUST mba_status mba_wire_send(int fd, mba_wire_type type, uint64_t serial, const void *data, size_t bytes);
 MBA_MUST mba_status mba_wire_receive(int fd, mba_wire_head *head, char **data);
 

@@ -89,6 +89,7 @@ static mba_storage *grad_storage(mba_graph *g, mba_storage *st)
         const bool  param = st->role == MBA_PARAM;
         const char *name = mba_arena_printf(g->arena, "d %s", st->name);
         st->grad = mba__storage(g, param ? MBA_GRAD : MBA_DACT, st->dtype, st->elems, name);
+        st->grad->unused = st->unused;
         st->grad->written = mba_arena_new(g->arena, struct mba_written, 1);
         st->grad->written->owner = st;
     }
@@ -109,7 +110,7 @@ static bool claim(mba_graph *g, mba_storage *gs, const mba_tensor *x)
         w->view = mba__grow(g, w->view, w->n, sizeof *w->view);
         w->view[w->n++] = r;
         w->elems += mba_elems(x);
-        mba_assert(w->elems <= gs->elems); // disjoint views fit into the storage
+        mba_assert(w->elems <= gs->elems - gs->unused); // disjoint views fit into the storage
     } else if (!within) {
         fill_first(g, gs);
     }
@@ -177,7 +178,7 @@ mba_tensor *mba_grad_of(mba_graph *g, mba_tensor *x)
     mba_storage *gs = (x->st->master ? x->st->master : x->st)->grad;
     if (!gs || !gs->written->n || !x->needs_grad) return NULL;
     const region r = region_of(x);
-    bool         meets = false, within = gs->written->elems == gs->elems;
+    bool         meets = false, within = gs->written->elems == gs->elems - gs->unused;
     for (int32_t i = 0; i < gs->written->n; i++) {
         meets |= !disjoint(r, gs->written->view[i]);
         within |= inside(r, gs->written->view[i]);

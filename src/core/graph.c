@@ -202,6 +202,8 @@ void mba_make_dense(mba_tensor *t)
 
 void mba_cheap(mba_tensor *t) { t->cheap = true; }
 
+static mba_tensor *view_like(mba_graph *g, mba_tensor *t, mba_type type);
+
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group)
 {
     static const char *const title[] = { "params.decay", "params.no_decay" };
@@ -228,6 +230,22 @@ mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init in
     copy->offset = t->offset;
     copy->needs_grad = true;
     return copy;
+}
+
+mba_tensor *mba_param_padded(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group,
+                             int64_t rows)
+{
+    mba_tensor *t = mba_param(g, name, type, init, group);
+    if (g->status || rows == type.dim[0]) return t;
+    mba_storage *st = g->params[group];
+    mba_assert(rows > type.dim[0] && t->offset == st->start[st->nstarts - 1]); // the last one: room follows it
+    type.dim[0] = rows;
+    if (!can_be(g, &type)) return g->poison;
+    mba_tensor *w = view_like(g, t, type);
+    w->run = w->pitch = mba_elems(w);
+    st->elems = t->offset + mba_ceil(mba_elems(w), MBA_ALIGN_ELEMS) * MBA_ALIGN_ELEMS;
+    if (g->copies[group]) g->copies[group]->elems = st->elems;
+    return w;
 }
 
 void mba_param_cut(mba_graph *g, const mba_tensor *master, int64_t row)
@@ -354,6 +372,19 @@ mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b)
     a->pitch = b->pitch = mba_cols(t);
     b->offset = a->run;
     mba_assert(a->run + b->run == a->pitch && mba_rows(a) * a->pitch == st->elems);
+    return t;
+}
+
+mba_tensor *mba_pad_rows(mba_graph *g, mba_tensor *t, int64_t multiple)
+{
+    if (g->status) return g->poison;
+    const int64_t rows = mba_rows(t), cols = mba_cols(t), pitch = mba_ceil(cols, multiple) * multiple;
+    mba_assert(fresh(g, t) && !t->cheap); // a recomputed copy would be dense
+    if (pitch == cols) return t;
+    t->st->elems = rows * pitch;
+    t->st->unused = rows * (pitch - cols);
+    t->run = cols;
+    t->pitch = pitch;
     return t;
 }
 

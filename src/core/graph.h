@@ -111,6 +111,11 @@ void        mba_make_dense(mba_tensor *t);
 /* A parameter has an fp32 master, whatever `type` says. For a bf16 type, mba_param returns the compute copy, which has
  * the master's offsets and is written by the optimizer. Gradients belong to the master and are fp32. */
 mba_tensor *mba_param(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group);
+/* A parameter with room for `rows` rows; returns a view of all of them. The rows beyond those of `type` are zero and
+ * stay zero if their gradient is, as it is where nothing uses the columns that they produce. They are no part of the
+ * parameter: files and counts do not know them. */
+mba_tensor *mba_param_padded(mba_graph *g, const char *name, mba_type type, mba_init init, mba_group group,
+                             int64_t rows);
 /* Cuts a parameter at `row`: an optimizer that judges whole tensors (LAMB) treats the rows from there as another
  * tensor. For matrices that are separate in published models and joined here. Call it before the optimizer is
  * appended. */
@@ -132,6 +137,10 @@ mba_tensor *mba_state_from(mba_graph *g, const char *name, mba_type type, mba_in
 mba_tensor *mba_slice(mba_graph *g, mba_tensor *t, int axis, int64_t from, int64_t count);
 mba_tensor *mba_reshape(mba_graph *g, mba_tensor *t, mba_type shape); /* dtype is kept */
 mba_tensor *mba_concat(mba_graph *g, mba_tensor *a, mba_tensor *b);
+
+/* Moves the rows of an output that nothing has used yet apart, so that each begins at a multiple of `multiple`
+ * elements. Its shape, its values and its gradient stay the same: nothing reads or writes the gaps. Returns t. */
+mba_tensor *mba_pad_rows(mba_graph *g, mba_tensor *t, int64_t multiple);
 
 /* Marks t as cheap: the backward pass may recompute it if mba_should_recompute says so. All outputs of its node must be
  * cheap. Operators mark their cheap outputs themselves; a model marks, say, a thin GEMM. */

@@ -2,6 +2,7 @@
 /* layout_test.c -- memory plans (memory_plan.c) and the order of graphs: an output lies in an input that dies, blocks
  * that live together do not overlap, and the plan needs no more memory than one worked out by hand. */
 #include "ops/add/add.h"
+#include "ops/matmul/matmul.h"
 #include "ops/relu2/relu2.h"
 #include "tests/rig.h"
 
@@ -194,9 +195,50 @@ static void views_are_made_up_to_the_bounds_of_a_tensor(void **state)
     }
 }
 
+/* The gradient of w through a product whose five columns are used as two slices. Its rows lie apart (`multiple` above
+ * 1), or w has zero rows behind its own (`rows` above 5). */
+static void gradient_of_slices(float dw[5 * 6], int64_t multiple, int64_t rows)
+{
+    mba_graph  *g = graph();
+    mba_tensor *x = mba_input(g, "x", MBA_TYPE(MBA_F32, R, 6));
+    mba_tensor *w = mba_param_padded(g, "w", MBA_TYPE(MBA_F32, 5, 6), MBA_INIT_NORMAL(1), MBA_DECAY, rows);
+    mba_tensor *next = mba_param(g, "next", MBA_TYPE(MBA_F32, 6), MBA_INIT_CONST(1), MBA_DECAY);
+    mba_tensor *y = mba_pad_rows(g, mba_linear(g, x, w), multiple);
+    mba_tensor *out[] = { mba_relu2(g, mba_slice(g, y, 1, 0, 2)), mba_relu2(g, mba_slice(g, y, 1, 2, 3)) };
+    mba_tensor *seed[] = { mba_input(g, "d0", out[0]->type), mba_input(g, "d1", out[1]->type) };
+    rig         r = rig_create(g, 2, out, seed);
+    assert_int_equal(mba_cols(y), rows);
+    assert_int_equal(mba_ld(y), mba_ceil(rows, multiple) * multiple);
+    assert_int_equal(mba_elems(mba_graph_find(g, "w")), 5 * 6);
+    assert_true(next->offset >= mba_elems(w) && mba_is_param(next));
+    rig_sines(&r, x, 1, 0.7, 0.1);
+    for (int k = 0; k < 2; k++) rig_sines(&r, seed[k], 1, 0.3, k);
+    rig_run(&r);
+    for (int32_t i = 0; i < g->nnodes && rows == 5; i++) assert_string_not_equal(g->nodes[i]->op->name, "fill");
+    assert_ok(mba_program_get(r.p, rig_grad(&r, mba_graph_find(g, "w")), dw));
+    const float *all = mba_program_at(r.p, rig_grad(&r, w));
+    for (int64_t i = 5 * 6; i < mba_elems(w); i++) assert_true(all[i] == 0); // gradients of zero rows
+    rig_destroy(&r);
+}
+
+/* Rows that lie apart: the same values and gradients to the bit, and no node that clears the gaps. Zero rows of a
+ * parameter: the same, and their own gradient is zero. */
+static void padded_rows_change_no_value(void **state)
+{
+    float dense[5 * 6], apart[5 * 6], zeros[5 * 6];
+    (void)state;
+    gradient_of_slices(dense, 1, 5);
+    gradient_of_slices(apart, 8, 5);
+    gradient_of_slices(zeros, 1, 8);
+    assert_memory_equal(dense, apart, sizeof dense);
+    assert_memory_equal(dense, zeros, sizeof dense);
+    assert_true(dense[0] != 0);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(an_output_takes_the_place_of_an_input_that_dies),
               cmocka_unit_test(what_lives_on_or_is_a_part_keeps_its_place),
               cmocka_unit_test(a_strided_input_can_be_made_dense),
               cmocka_unit_test(readers_of_what_is_made_again_wait_for_it),
               cmocka_unit_test(readers_that_are_needed_do_not_wait),
-              cmocka_unit_test(views_are_made_up_to_the_bounds_of_a_tensor))
+              cmocka_unit_test(views_are_made_up_to_the_bounds_of_a_tensor),
+              cmocka_unit_test(padded_rows_change_no_value))

@@ -75,6 +75,7 @@ typedef struct mba_storage {
     mba_role            role;
     mba_dtype           dtype;
     int64_t             elems;
+    int64_t             unused; /* of them: ends of padded rows (mba_pad_rows), which no view covers */
     const char         *name;
     struct mba_storage *master;  /* of a COPY: the PARAM it is a copy of */
     struct mba_storage *grad;    /* set by autodiff */

@@ -149,7 +149,7 @@ static mba_tensor *mamba(mba_graph *g, const mba_graphnet *c, const mamba_weight
     mba_tensor *xz = mba_reshape(g, mba_linear(g, mba_gather_rows(g, h, perm, inverse), w->in), one_sequence);
     mba_tensor *u = mba_conv1d(g, .x = mba_slice(g, xz, 2, 0, H), .w = w->conv, .bias = w->conv_bias, .silu = true,
                                .ids = ids);
-    mba_tensor *q = mba_linear(g, u, w->x);
+    mba_tensor *q = mba_align_rows(g, mba_linear(g, u, w->x));
     mba_tensor *y = mba_selective_scan(g, .u = u, .delta = mba_linear(g, mba_slice(g, q, 2, 0, R), w->dt),
                                        .B = mba_slice(g, q, 2, R, S), .C = mba_slice(g, q, 2, R + S, S),
                                        .A_log = w->A_log, .D = w->D, .z = mba_slice(g, xz, 2, H, H),

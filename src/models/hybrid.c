@@ -53,7 +53,8 @@ static mba_tensor *swiglu_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
 {
     const int64_t F = c->mlp;
     // The first half of fc1 is the value, the second the gate.
-    mba_tensor *vg = mba_lm_linear(g, c, s, .x = s->u, .name = "fc1", .rows = 2 * F, .bias = c->mlp_bias);
+    mba_tensor *vg = mba_lm_linear(g, c, s, .x = s->u, .name = "fc1", .rows = 2 * F, .bias = c->mlp_bias,
+                                   .sliced = true);
     mba_tensor *a = mba_swiglu(g, mba_slice(g, vg, 2, 0, F), mba_slice(g, vg, 2, F, F));
     return mba_lm_linear(g, c, s, .x = a, .name = "fc2", .rows = c->width, .bias = c->mlp_bias, .last = true);
 }

@@ -17,14 +17,16 @@
 
 mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, mba_lm_linear_args a)
 {
-    const int64_t K = mba_cols(a.x);
+    const int64_t K = mba_cols(a.x), rows = a.sliced && c->compute == MBA_BF16 ? mba_ceil(a.rows, 8) * 8 : a.rows;
     const double  range = 1 / sqrt((double)(a.last ? K * s->branches : K));
     const char   *weight = mba_arena_printf(g->arena, "%s.weight", a.name);
     const char   *bias = mba_arena_printf(g->arena, "%s.bias", a.name);
-    mba_tensor   *w = mba_param(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY);
+    mba_tensor   *w = mba_param_padded(g, weight, MBA_TYPE(c->compute, a.rows, K), MBA_INIT_UNIFORM(range), MBA_DECAY,
+                                       rows);
     if (!a.bias) return mba_linear(g, a.x, w);
     return mba_linear_bias(g, a.x, w,
-                           mba_param(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY));
+                           mba_param_padded(g, bias, MBA_TYPE(c->compute, a.rows), MBA_INIT_CONST(0), MBA_NO_DECAY,
+                                            rows));
 }
 
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type)

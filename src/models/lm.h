@@ -110,12 +110,14 @@ mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mb
 void         mba_lm_state_out(mba_graph *g, const mba_lm_state *state);
 
 /* y = x W^T (+ b). The weight (rows, columns of x) has the name `name`.weight and is initialised uniformly within
- * 1/sqrt(columns). `last` marks the last projection of a residual branch, whose range is divided by sqrt(branches). */
+ * 1/sqrt(columns). `last` marks the last projection of a residual branch, whose range is divided by sqrt(branches).
+ * `sliced`: only column ranges of y are used. In bf16 y then has zero columns behind them, to a multiple of 8: the
+ * library's products and vectorised loads need rows of whole 16-byte vectors. */
 typedef struct mba_lm_linear_args {
     mba_tensor *x;
     const char *name;
     int64_t     rows;
-    bool        bias, last;
+    bool        bias, last, sliced;
 } mba_lm_linear_args;
 mba_tensor *mba_lm_linear_(mba_graph *g, const mba_lm *c, const mba_lm_site *s, mba_lm_linear_args a);
 #define mba_lm_linear(g, c, s, ...) mba_lm_linear_((g), (c), (s), (mba_lm_linear_args){ __VA_ARGS__ })

@@ -26,7 +26,8 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     const int64_t  B = c->batch, D = c->inner, N = c->state, R = c->dt_rank, W = c->conv;
     const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
 
-    mba_tensor *xz = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = 2 * D, .bias = c->bias);
+    mba_tensor *xz = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = 2 * D, .bias = c->bias,
+                                   .sliced = true);
     mba_tensor *x = mba_slice(g, xz, 2, 0, D); // (B, L, D)
     mba_tensor *z = mba_slice(g, xz, 2, D, D);
 
@@ -36,7 +37,7 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
                    .final = past.in ? &past.out : NULL);
     mba_lm_state_out(g, &past);
 
-    mba_tensor *dbc = mba_lm_linear(g, c, s, .x = x, .name = "x_proj", .rows = R + 2 * N);
+    mba_tensor *dbc = mba_lm_linear(g, c, s, .x = x, .name = "x_proj", .rows = R + 2 * N, .sliced = true);
     mba_tensor *low = inner_norm(g, c, mba_slice(g, dbc, 2, 0, R), "dt_layernorm.weight");
     mba_tensor *Bm = inner_norm(g, c, mba_slice(g, dbc, 2, R, N), "b_layernorm.weight");
     mba_tensor *Cm = inner_norm(g, c, mba_slice(g, dbc, 2, R + N, N), "c_layernorm.weight");

@@ -20,7 +20,8 @@ static mba_tensor *mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     const mba_init  tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
 
     // One projection, whose columns are z | x B C | dt.
-    mba_tensor *zxbcdt = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = D + K + H, .bias = c->bias);
+    mba_tensor *zxbcdt = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = D + K + H, .bias = c->bias,
+                                       .sliced = true);
     mba_tensor *z = mba_slice(g, zxbcdt, 2, 0, D);
     mba_tensor *xBC = mba_slice(g, zxbcdt, 2, D, K);
     mba_tensor *dt = mba_slice(g, zxbcdt, 2, D + K, H);

@@ -115,7 +115,7 @@ mba_tensor *mba__vision_mixer(mba_graph *g, mba_tensor *x, mba__mixer_size s)
     mba_tensor    *px = mba_slice(g, p, 2, 0, D), *pz = mba_slice(g, p, 2, D, D);
     mba_tensor    *u = mba_conv1d(g, .x = px, .w = PARAM("conv1d_x.weight", tap, MBA_DECAY, D, 1, W), .silu = true,
                                   .ahead = (W - 1) / 2 + (W - 1) % 2);
-    mba_tensor    *q = linear(g, u, "x_proj", R + 2 * N, false);
+    mba_tensor    *q = mba_align_rows(g, linear(g, u, "x_proj", R + 2 * N, false));
     mba_tensor    *beta = PARAM("dt_proj.bias", MBA_INIT_CONST(0), MBA_NO_DECAY, D);
     // The bias enters twice: here, and as dt_bias.
     mba_tensor *delta = mba_bias(g, linear(g, mba_slice(g, q, 2, 0, R), "dt_proj", D, false), beta);

@@ -12,7 +12,7 @@
 #include "study/advice.h"
 #include "study/verify.h"
 
-enum { ROWS = 300, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
+enum { ROWS = 250, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
 
 /* Kernels shown per run: fewer if there are more runs, so that the page stays small. */
 static int most_of(const mba_stores *r)

@@ -8,6 +8,7 @@
 #include "report/parts.h"
 
 enum { EVENTS_MAX = 6000 };
+static const double HAIR = 0.8; /* px: events of a class that are closer in a strip are one bar */
 
 static int64_t step_shown(const mba_analysis *a) { return a->steps / 2; }
 
@@ -79,7 +80,7 @@ static void timeline_heading(mba_buf *b, const mba_stores *r, int run)
 }
 
 /* Draws the events of one class in a strip as one path: the strips give an overview, the zoom has tooltips per event.
- * Events closer than a hairline merge into one bar. */
+ */
 static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_scale x, double y, double h, int kind)
 {
     double  busy = 0, from = NAN, to = NAN;
@@ -89,7 +90,7 @@ static void draw_class(mba_svg *s, const mba_timeline_event *m, int64_t n, mba_s
         if (i < n && (m[i].kind != kind || m[i].start_s + m[i].duration_s < x.lo || m[i].start_s >= x.hi)) continue;
         const double a = i < n ? mba_at(x, m[i].start_s) : INFINITY,
                      b = i < n ? mba_at(x, m[i].start_s + m[i].duration_s) : INFINITY;
-        if (a > to + 0.4 || i == n) {
+        if (a > to + HAIR || i == n) {
             if (!isnan(from)) mba_svg_bar_path(&bars, from, y, fmax(to - from, 0.4), h);
             from = a;
         }

@@ -132,8 +132,9 @@ mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, i
 
 int mba_marks_max(const mba_stores *r, int alone)
 {
-    mba_assert(alone > 1);
-    return r->shown > 3 ? alone / 2 : alone;
+    enum { SUITE = 16 }; // the page of a whole suite stays below 3 MB
+    mba_assert(alone > 2);
+    return r->shown <= 3 ? alone : r->n <= SUITE ? alone / 2 : 9 * alone / 20;
 }
 
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want)

@@ -72,7 +72,7 @@ typedef struct mba_chosen {
 typedef bool mba_want_fn(const mba_kernel_view *k);
 /* Chooses at most `most` kernels that `want` accepts, the longest per step first. */
 MBA_MUST mba_status mba_choose(mba_chosen *c, const mba_analysis *a, mba_want_fn *want, int most);
-int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: half of `alone` if there are many runs */
+int  mba_marks_max(const mba_stores *r, int alone); /* marks of a figure: at most half of `alone` if many runs */
 bool mba_any_kernel(const mba_analysis *a, mba_want_fn *want);
 /* the name of a kernel, with its id if names repeat */
 mba_name mba_kernel_label(const mba_analysis *a, const mba_kernel_view *k, int characters);

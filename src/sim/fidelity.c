@@ -142,8 +142,8 @@ static mba_status run_at(mba_sim_result *out, mba_sim_kernel *k, const mba_gpu *
     else MBA_TRY(run_one_sm(&end, &out->events, k, &r, out->resident));
     mba_assert(end >= 0);
     out->seconds = (double)end / TICKS / (clk * 1e9);
-    if (!whole && out->seconds < out->bound[out->limit])
-        out->seconds = out->bound[out->limit]; // rounds were extrapolated
+    // Rounds are extrapolated, and some bounds (wavefronts, requests) have no server.
+    if (out->seconds < out->bound[out->limit]) out->seconds = out->bound[out->limit];
     if (k->counted && strncmp(k->name, "cu", 2)) out->seconds += m->v[MBA_GPU_interference] * second_bound(out);
     return MBA_OK;
 }

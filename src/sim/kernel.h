@@ -79,6 +79,8 @@ typedef struct mba_sim_kernel {
     int64_t        load;           /* of 256: tensor utilisation of the step around it; 0: unknown */
     int64_t        counted;        /* 1: its instructions come from counters, issue slots included */
     int64_t        partial_stores; /* of 256: extra L2 time of its stores, for partly written lines */
+    int64_t        wavefronts;     /* counted passes through shared memory and L1, 128 bytes each; 0: not counted */
+    int64_t        requests;       /* counted instructions of the load/store units; 0: not counted */
     int64_t        busiest;        /* of 256: busiest warp over the mean, between barriers; 0: alike */
     int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
     int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];

@@ -413,7 +413,8 @@ static int64_t mma_rate_of(const mba_node *n, const mba_launch *l)
     if (!products) return 0;
     for (int k = 0; n && k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
-    const bool groups = library || l->nroles > 1 || strstr(l->kernel, "wgmma"); // products of warp groups
+    const bool groups = (library && !strstr(l->kernel, "unaligned")) || l->nroles > 1
+                        || strstr(l->kernel, "wgmma"); // products of warp groups
     return (half ? 16 : 32) + (groups || !half ? 0 : 100);
 }
 

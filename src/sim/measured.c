@@ -21,6 +21,8 @@ static mba_status bad(const char *where, int line, const char *what, const char 
                     what, why);
 }
 
+const char *const mba_point_sources[MBA_POINT_SOURCES] = { "op", "step", "total", "ssm", "layer" };
+
 static int word_of(const char *word, const char *const *words, int n)
 {
     for (int i = 0; i < n; i++)
@@ -38,19 +40,18 @@ static bool number_of(const char *word, double *out)
 
 static mba_status take_row(mba_point *p, const char *where, int line, const char *at, const char *end)
 {
-    static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" }, *const sources[] = { "op", "step",
-                                                                                                         "total" };
-    char set[16], source[16], nodes[32], ms[32];
+    static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" };
+    char                     set[16], source[16], nodes[32], ms[32];
     if (!mba_tsv_cell(&at, end, set, sizeof set) || !mba_tsv_cell(&at, end, source, sizeof source)
         || !mba_tsv_cell(&at, end, p->subject, sizeof p->subject)
         || !mba_tsv_cell(&at, end, p->operator, sizeof p->operator)
         || !mba_tsv_cell(&at, end, p->which, sizeof p->which) || !mba_tsv_cell(&at, end, nodes, sizeof nodes)
         || !mba_tsv_cell(&at, end, ms, sizeof ms) || at != end)
         return bad(where, line, "this is not a row of measured times", "a row has seven columns, separated by tabs");
-    const int s = word_of(set, sets, 5), c = word_of(source, sources, 3);
+    const int s = word_of(set, sets, 5), c = word_of(source, mba_point_sources, MBA_POINT_SOURCES);
     if (s < 0 || c < 0)
         return bad(where, line, "unknown set or source",
-                   "sets are fitted, held, coarse, stale; sources are op, step, total");
+                   "sets are fitted, held, coarse, stale; sources are op, step, total, ssm, layer");
     if (!number_of(nodes, &p->nodes) || !number_of(ms, &p->ms))
         return bad(where, line, "nodes or ms is not a number", "both are numbers that are not negative");
     if (s < 2 && !(p->ms > 0)) return bad(where, line, "the time is 0 ms", "a prediction cannot be compared with it");
@@ -94,6 +95,11 @@ mba_status mba_measured_load(mba_measured **out, const char *path)
     const mba_status st = mba_measured_parse(out, t.where, t.text, t.bytes);
     free(t.file);
     return st;
+}
+
+mba_status mba_measured_sizes(mba_measured **out)
+{
+    return mba_measured_parse(out, "the built-in measured sizes", (const char *)sizes_h200, sizeof sizes_h200);
 }
 
 void mba_measured_destroy(mba_measured *d)

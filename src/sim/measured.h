@@ -15,7 +15,15 @@
 #include "core/status.h"
 
 typedef enum mba_point_set { MBA_POINT_FITTED, MBA_POINT_HELD, MBA_POINT_UNCOUNTED } mba_point_set;
-typedef enum mba_point_source { MBA_POINT_OP, MBA_POINT_STEP, MBA_POINT_TOTAL } mba_point_source;
+typedef enum mba_point_source {
+    MBA_POINT_OP,    /* a node by itself, with flushed caches */
+    MBA_POINT_STEP,  /* all nodes of an operator in a step */
+    MBA_POINT_TOTAL, /* a whole step */
+    MBA_POINT_SSM,   /* all SSM operators of a step */
+    MBA_POINT_LAYER, /* the mean node of an operator in a step */
+    MBA_POINT_SOURCES
+} mba_point_source;
+extern const char *const mba_point_sources[MBA_POINT_SOURCES];
 
 typedef struct mba_point {
     mba_point_set    set;
@@ -35,6 +43,7 @@ typedef struct mba_measured {
 } mba_measured;
 
 MBA_MUST mba_status mba_measured_load(mba_measured **out, const char *path);
+MBA_MUST mba_status mba_measured_sizes(mba_measured **out); /* built in: steps at other sizes, layers of SSD variants */
 MBA_MUST mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes);
 void                mba_measured_destroy(mba_measured *d); /* NULL is fine */
 

@@ -148,6 +148,48 @@ void mba_profiled_destroy(mba_profiled_set *d)
     free(d);
 }
 
+/* ---- code of known kernels ---- */
+
+/* How differently two launches of a kernel went through its code: logarithms of instructions per warp and of the shares
+ * of their kinds. Infinite where they differ so much that the code must be another one: another mix, or far fewer
+ * instructions than a plan can be cut down to. */
+static double distance(const mba_profiled_kernel *a, const mba_profiled_kernel *b)
+{
+    static const double              TRIPS = 4, MIX = 1.5;
+    static const mba_profiled_metric kinds[] = { MBA_N_ALU, MBA_N_FMA, MBA_N_XU, MBA_N_LSU, MBA_N_TENSOR };
+    const double x = a->n[MBA_N_INST] / a->grid / a->block, y = b->n[MBA_N_INST] / b->grid / b->block;
+    const double trips = fabs(log(x / y));
+    double       sum = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const double p = a->n[kinds[i]] / a->n[MBA_N_INST], q = b->n[kinds[i]] / b->n[MBA_N_INST];
+        if (p > 0 && q > 0) sum += fabs(log(p / q));
+        else if (!isnan(p + q) && (p > 0 || q > 0)) sum += 1; // NaN: not counted
+    }
+    return y <= TRIPS * x && sum <= MIX ? trips + sum : INFINITY;
+}
+
+bool mba_profiled_resemble(mba_profiled_kernel *c, const mba_profiled_set *known)
+{
+    const mba_profiled_kernel *best = NULL;
+    double                     least = INFINITY;
+    for (int i = 0; i < known->n; i++) {
+        const mba_profiled_kernel *k = &known->one[i];
+        if (isnan(k->n[MBA_N_PATH]) || !(k->n[MBA_N_INST] > 0) || !k->program || k->block != c->block) continue;
+        const double far = strcmp(k->kernel, c->kernel) ? INFINITY : distance(c, k);
+        if (!(far < least)) continue;
+        least = far;
+        best = k;
+    }
+    char *program = best ? strdup(best->program) : NULL;
+    if (!program) return false;
+    for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = best->n[k];
+    c->program = program;
+    c->like_blocks = c->grid / best->grid;
+    c->like_trips = c->n[MBA_N_INST] / best->n[MBA_N_INST] / c->like_blocks;
+    mba_assert(c->like_blocks > 0 && c->like_trips > 0);
+    return true;
+}
+
 /* ---- bands ---- */
 
 const char *const mba_sim_causes[MBA_SIM_LIMITERS] = { "memory", "tensor units", "vector units", "waiting" };

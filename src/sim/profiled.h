@@ -64,7 +64,9 @@ typedef struct mba_profiled_kernel {
     double tensor_us, floor_us; /* parts of bound_us: tensor time; largest bound */
     int    limit, met;          /* met: launches of plans that matched this row */
     char  *program;             /* the serialized kernel of the plan when it was measured (serialize.h); NULL: none */
-    bool   again;               /* an earlier row has the same kernel at the same shape */
+    double like_blocks, like_trips; /* blocks, and trips of their loops, against those of `program`, which is the plan
+                                       of another launch of the kernel; 0: it is its own */
+    bool   again;                   /* an earlier row has the same kernel at the same shape */
 } mba_profiled_kernel;
 
 typedef struct mba_profiled_set {
@@ -85,6 +87,11 @@ bool mba_profiled_complete(const mba_profiled_kernel *c);
 
 /* Removes what was read in SASS, as for a kernel of a store that has only counters. */
 void mba_profiled_drop_sass(mba_profiled_kernel *c);
+
+/* Takes the launch plan and what was read in SASS from the launch in `known` of the kernel of the same name, with as
+ * many threads, that executes most nearly the same instructions per warp, in number and mix. The plan is stretched to
+ * the counted blocks and instructions. `program` belongs to the caller. False: there is none, and nothing changes. */
+bool mba_profiled_resemble(mba_profiled_kernel *c, const mba_profiled_set *known);
 
 /* A kernel without a plan, from counters alone: its blocks as they were launched, with loads some stages ahead of their
  * use. MBA_E_UNSUPPORTED if mba_profiled_complete is false. */

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "sim/queueing.h"
+#include "sim/serialize.h"
+#include "sim/sm.h"
 #include "sim/vendor_gemm.h"
 
 static const double SELDOM = 0.5; /* waits of the code for a load of the plan: by the fitted kernels */
@@ -408,6 +410,8 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, const m
                                       + 0.5);
     set_bytes(k, false, fmax(SECTOR * n[MBA_N_L2_RD], data_read(c)));
     set_bytes(k, true, stored);
+    k->wavefronts = (int64_t)fmax(0, fmax(n[MBA_N_LSU_WF], n[MBA_N_SHARED_WF])); // NaN counts as 0
+    k->requests = (int64_t)fmax(0, n[MBA_N_LSU]);
     k->evicts = n[MBA_N_DRAM_WR] > stored ? (int64_t)(n[MBA_N_DRAM_WR] - stored) : 0;
 }
 
@@ -443,11 +447,14 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
         set_tail(k, m->v[MBA_GPU_tail_taken] * fmin(each * (double)k->warps, tail));
 }
 
-static void apply_counters(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m, bool planned)
+static void apply_counters(mba_sim_kernel *k, const mba_profiled_kernel *counters, const mba_gpu *m, bool planned)
 {
     const mba_sim_kernel was = *k;
+    mba_profiled_kernel  here = *counters, *c = &here;
     mba_status           st = set_order(k, c, m);
     if (st == MBA_OK) {
+        const double blocks = fmin(ceil(c->grid / m->v[MBA_GPU_sm]), (double)mba_sim_resident(k, m));
+        mba_sm_react(c, m, (int)k->warps, (int)blocks);
         set_amounts(k, c, m, planned);
         set_waits(k, c, m);
         k->counted = 1;
@@ -478,6 +485,27 @@ void mba_profiled_drop_sass(mba_profiled_kernel *c)
     for (int k = MBA_N_CODE; k < MBA_N_KINDS; k++) c->n[k] = NAN;
 }
 
+/* The plan of another launch of the kernel, with the blocks and trips of this one. */
+static mba_status lower_like(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
+{
+    MBA_TRY(mba_sim_kernel_parse(k, c->program, m));
+    k->grid = (int64_t)fmax(1, (double)k->grid * c->like_blocks + 0.5);
+    for (int64_t i = 0; i < k->nclasses; i++) {
+        k->count[i] = (int64_t)fmax(1, (double)k->count[i] * c->like_blocks + 0.5);
+        for (int t = 0; t < 2; t++) k->trips[i][t] = (int64_t)((double)k->trips[i][t] * c->like_trips + 0.5);
+    }
+    for (int64_t i = 0, depth = 0; i < k->nops; i++) {
+        mba_sim_op *o = &k->op[i];
+        depth -= o->work == MBA_OP_END;
+        if (o->work == MBA_OP_LOOP && depth++ == 0 && o->trips > 0)
+            o->trips = (int64_t)fmax(1, (double)o->trips * c->like_trips + 0.5);
+    }
+    if (k->implied_trips > 1) k->implied_trips = (int64_t)fmax(1, (double)k->implied_trips * c->like_trips + 0.5);
+    MBA_TRY(mba_sim_finish(k, m));
+    apply_counters(k, c, m, true);
+    return MBA_OK;
+}
+
 mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     mba_profiled_kernel all = *c;
@@ -486,6 +514,7 @@ mba_status mba_profiled_lower(mba_sim_kernel *k, const mba_profiled_kernel *c, c
                         "%.63s cannot be simulated from its counters\nwhy: its instructions, loads or DRAM bytes "
                         "were not counted\nfix: mambascope profile with --metric-sets roofline,cache,signature",
                         c->kernel);
+    if (c->like_trips > 0 && lower_like(k, c, m) == MBA_OK && k->counted) return MBA_OK;
     memset(k, 0, sizeof *k);
     snprintf(k->name, sizeof k->name, "%.63s", c->kernel);
     k->mma_flops = mma_rate_of(c);

@@ -135,6 +135,10 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     bool copies = false;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1
+    // Counted kernels: stores, exchanges and conflicts pass the same pipe, one wavefront of 128 bytes at a time.
+    const double passes = 128 * (double)k->wavefronts / (v[MBA_GPU_smem_bw] * active * hz),
+                 asks = 32 * (double)k->requests / (v[MBA_GPU_lsu] * active * hz);
+    out->bound[MBA_P_SMEM] = fmax(out->bound[MBA_P_SMEM], fmax(passes, asks));
     out->bound[MBA_LIMIT_RD] = out->l2_read / (v[MBA_GPU_sm_l2_read] * active * hz);
     out->bound[MBA_LIMIT_WR] = out->l2_write / (v[MBA_GPU_sm_l2_write] * active * hz);
     // What comes from DRAM is written into L2 before it is read there.

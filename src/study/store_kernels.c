@@ -78,6 +78,29 @@ static double sums_of(const double *help)
     return isnan(rest) ? NAN : rest > fmax(added_least, added_share * help[L2_ALL]) ? rest / seen_all : 0;
 }
 
+static void unless_counted(double *count, double estimate)
+{
+    if (isnan(*count)) *count = estimate;
+}
+
+/* Stores without the set `signature` have utilisations in percent, which are counts if multiplied by cycles, and bytes.
+ * A load of a warp moves 512 bytes, 16 for each lane. L2 reads and writes in the ratio in which DRAM does. Copies by
+ * TMA, which pass L1 uncounted, are those of libraries, whose L2 traffic is left to their plan. */
+static void estimate(mba_profiled_kernel *c, const double *help, double sms)
+{
+    enum { TENSOR_FLOPS = 4096, LOAD_BYTES = 512, SECTOR = 32 };
+    const double cycles = help[CYCLES] * 4 * sms / 100, dram = c->n[MBA_N_DRAM_RD] + c->n[MBA_N_DRAM_WR],
+                 through = fmin(help[L2_BYTES] / seen_all, help[L1_BYTES]) / SECTOR,
+                 reads = dram > 0 ? c->n[MBA_N_DRAM_RD] / dram : 1;
+    unless_counted(&c->n[MBA_N_INST], help[ISSUE_BUSY] * cycles);
+    unless_counted(&c->n[MBA_N_FMA], help[FMA_BUSY] * cycles);
+    unless_counted(&c->n[MBA_N_ALU], help[ALU_BUSY] * cycles / 2);
+    unless_counted(&c->n[MBA_N_TENSOR], help[TENSOR_BUSY] / 100 * help[CYCLES] * sms * TENSOR_FLOPS);
+    unless_counted(&c->n[MBA_N_GLOBAL_LD], reads * help[L1_BYTES] / LOAD_BYTES);
+    unless_counted(&c->n[MBA_N_L2_RD], reads * through);
+    unless_counted(&c->n[MBA_N_L2_WR], (1 - reads) * through);
+}
+
 static void count(mba_profiled_kernel *c, const counters *all, int64_t kernel)
 {
     found f;
@@ -86,11 +109,7 @@ static void count(mba_profiled_kernel *c, const counters *all, int64_t kernel)
     for (int i = 0; i < SOURCES; i++)
         if (isnan(c->n[sources[i].what])) c->n[sources[i].what] = f.source[i] * sources[i].factor;
     c->n[MBA_N_L2_SUM] = sums_of(f.help);
-    /* Stores without the set `signature` have utilisations in percent. Multiplied by cycles they are counts. */
-    const double cycles = f.help[CYCLES] * 4 * all->sms / 100;
-    if (isnan(c->n[MBA_N_INST])) c->n[MBA_N_INST] = f.help[ISSUE_BUSY] * cycles;
-    if (isnan(c->n[MBA_N_FMA])) c->n[MBA_N_FMA] = f.help[FMA_BUSY] * cycles;
-    if (isnan(c->n[MBA_N_ALU])) c->n[MBA_N_ALU] = f.help[ALU_BUSY] * cycles / 2;
+    estimate(c, f.help, all->sms);
 }
 
 /* ---- kernels ---- */
@@ -153,6 +172,16 @@ static int longest_first(const void *x, const void *y)
     return s < t ? 1 : -(s > t);
 }
 
+/* Plans and code of our own kernels are known, as they were when the built-in set was measured. */
+static mba_status find_known(mba_profiled_set *kernels)
+{
+    mba_profiled_set *known;
+    MBA_TRY(mba_profiled_load(&known, NULL));
+    for (int i = 0; i < kernels->n; i++) mba_profiled_resemble(&kernels->one[i], known);
+    mba_profiled_destroy(known);
+    return MBA_OK;
+}
+
 static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counters *all)
 {
     MBA_TRY(mba_store_each(s, MBA_ROWS_event, "step", see_step, t));
@@ -168,7 +197,7 @@ static mba_status gather(mba_store_kernels *out, mba_store *s, times *t, counter
         else out->without++, out->without_us += c->launches * c->us;
     }
     qsort(out->kernels.one, (size_t)out->kernels.n, sizeof *out->kernels.one, longest_first);
-    if (out->kernels.n) return MBA_OK;
+    if (out->kernels.n) return find_known(&out->kernels);
     return mba_fail(MBA_E_FORMAT,
                     "%s has no kernel with counters\nwhy: kernels without launch plans need "
                     "counters of instructions, loads and bytes\nfix: mambascope profile with the sets roofline, cache "
@@ -230,6 +259,7 @@ mba_status mba_store_kernels_load(mba_store_kernels *out, const char *path)
 
 void mba_store_kernels_free(mba_store_kernels *s)
 {
+    for (int i = 0; i < s->kernels.n; i++) free(s->kernels.one[i].program);
     free(s->kernels.one);
     s->kernels = (mba_profiled_set){ 0 };
 }

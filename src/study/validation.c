@@ -13,7 +13,6 @@
 #include "core/scan.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
-#include "study/simulated_step.h"
 
 /* ---- single operators with flushed caches ---- */
 
@@ -78,75 +77,7 @@ static mba_status predict_ops(mba_measured *d, mba_sim *sim, const mba_gpu *m, b
     return MBA_OK;
 }
 
-/* ---- steps ---- */
-
-/* Parses the operands of `bench step` ("mamba2-130m --set chunk=128 --batch 8"); cuts `words` in place. */
-static mba_status workload_of(mba_workload *w, char *words)
-{
-    char *rest = NULL;
-    w->model.name = strtok_r(words, " ", &rest);
-    for (char *key = strtok_r(NULL, " ", &rest); key; key = strtok_r(NULL, " ", &rest)) {
-        char    *value = strtok_r(NULL, " ", &rest);
-        int64_t *number = !strcmp(key, "--batch")    ? &w->model.shape.batch
-                          : !strcmp(key, "--length") ? &w->model.shape.length
-                          : !strcmp(key, "--graphs") ? &w->model.shape.graphs
-                          : !strcmp(key, "--image")  ? &w->model.shape.image
-                                                     : NULL;
-        if (value && number) *number = strtoll(value, NULL, 10);
-        else if (value && !strcmp(key, "--set")) w->model.set = value;
-        else if (value && !strcmp(key, "--op")) w->model.variants = value;
-        else if (value && !strcmp(key, "--precision")) w->model.precision = value;
-        else
-            return mba_fail(MBA_E_FORMAT,
-                            "a measured step has the unknown option '%s'\nfix: use --set, --op, --batch, "
-                            "--length, --graphs, --image or --precision",
-                            key);
-    }
-    return w->model.name ? MBA_OK
-                         : mba_fail(MBA_E_FORMAT,
-                                    "a measured step names no model\nfix: write the file with tools/measured_points");
-}
-
-static void predict_group(mba_point *p, const mba_simulated *r)
-{
-    double longest = -1;
-    for (int32_t i = 0; i < r->session.graph->nnodes; i++) {
-        const mba_node *n = r->session.graph->nodes[i];
-        if (strcmp(n->op->name, p->operator) || strcmp(mba_pass_name(n->pass), p->which)) continue;
-        p->predicted_ms += 1e3 * r->step.node[i].seconds + 1e-3 * r->gpu.v[MBA_GPU_event_pair];
-        p->roofline_ms += 1e3 * mba_sim_roofline(n, &r->gpu);
-        p->floor_ms += 1e3 * r->step.node[i].floor_s;
-        if (r->step.node[i].seconds > longest) {
-            longest = r->step.node[i].seconds;
-            p->limit = r->step.node[i].limit;
-        }
-    }
-}
-
-static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes)
-{
-    mba_status st = MBA_OK;
-    for (int i = 0; i < d->n && st == MBA_OK; i++) {
-        if (d->point[i].source != MBA_POINT_TOTAL) continue;
-        char          words[sizeof d->point->subject];
-        mba_workload  w = { .machine = machine, .changes = changes };
-        mba_simulated r = { 0 };
-        memcpy(words, d->point[i].subject, sizeof words);
-        st = workload_of(&w, words);
-        if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
-        for (int j = 0; j < d->n && st == MBA_OK; j++)
-            if (d->point[j].source == MBA_POINT_STEP && !strcmp(d->point[j].subject, d->point[i].subject))
-                predict_group(&d->point[j], &r);
-        if (st == MBA_OK) {
-            d->point[i].predicted_ms = 1e3 * r.step.seconds;
-            d->point[i].inputs_ms = 1e3 * r.step.inputs_s;
-            d->point[i].dram_bytes = r.step.dram_read + r.step.dram_write;
-        }
-        mba_simulated_end(&r);
-        if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
-    }
-    return st;
-}
+/* ---- points ---- */
 
 mba_status mba_validation_points(mba_measured **out, const char *path, const char *machine, const char *changes)
 {
@@ -158,7 +89,7 @@ mba_status mba_validation_points(mba_measured **out, const char *path, const cha
     MBA_TRY(mba_measured_load(&d, path));
     mba_status st = mba_sim_create(&sim);
     if (st == MBA_OK) st = predict_ops(d, sim, &m, false);
-    if (st == MBA_OK) st = predict_steps(d, sim, machine, changes);
+    if (st == MBA_OK) st = mba_validation_steps(d, sim, machine, changes);
     mba_sim_destroy(sim);
     if (st == MBA_OK) *out = d;
     else mba_measured_destroy(d);
@@ -261,7 +192,7 @@ static mba_status predict_kernels(mba_profiled_set *d, mba_sim *sim, const char 
     mba_simulated r = { 0 };
     mba_sim_step  bound = { 0 };
     snprintf(words, sizeof words, "%s", workload);
-    MBA_TRY(workload_of(&w, words));
+    MBA_TRY(mba_workload_parse(&w, words));
     mba_status st = mba_simulated_run(&r, &w, sim);
     if (st == MBA_OK) {
         row_match b = { d, &r.gpu, workload, serialize };
@@ -443,27 +374,6 @@ mba_status mba_validation_serialize(const char *out, const char *path, const cha
 
 /* ---- bands ---- */
 
-/* Widens the band to one more measured time over its prediction. */
-static void take_in(mba_band *b, double times)
-{
-    if (times < b->low) b->low = times;
-    if (times > b->high) b->high = times;
-}
-
-static mba_status band_of_steps(mba_band *out, const mba_measured *d)
-{
-    int steps = 0;
-    *out = (mba_band){ 1, 1 }; // the band contains the prediction
-    for (int i = 0; i < d->n; i++) {
-        if (d->point[i].source != MBA_POINT_TOTAL) continue;
-        take_in(out, d->point[i].ms / d->point[i].predicted_ms);
-        steps++;
-    }
-    return steps ? MBA_OK
-                 : mba_fail(MBA_E_FORMAT, "the measured set has no whole step\nwhy: the band needs at least "
-                                          "one\nfix: write the file with tools/measured_points");
-}
-
 /* Bands come from held-out operators. Constants were fitted to the others, so their errors are smaller than those of an
  * operator that is new to the simulator: only 60 % of the held-out operators lie in the bands of the fitted ones. */
 mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
@@ -488,8 +398,8 @@ mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba
     mba_gpu       m;
     MBA_TRY(mba_gpu_load(&m, "h200"));
     MBA_TRY(mba_measured_load(&d, NULL));
-    mba_status st = predict_steps(d, sim, m.name, NULL);
-    if (st == MBA_OK) st = band_of_steps(steps, d);
+    mba_status st = mba_validation_steps(d, sim, m.name, NULL);
+    if (st == MBA_OK) st = mba_step_band_of(steps, d);
     if (st == MBA_OK && operators) st = predict_ops(d, sim, &m, true);
     if (st == MBA_OK && operators) st = mba_validation_operators(operators, d);
     mba_measured_destroy(d);
@@ -537,7 +447,7 @@ mba_status mba_validation_foreign(mba_error_bands *kernels, mba_band *steps)
         took += c->met ? c->launches * c->us : 0;
         said += c->met ? c->launches * c->bound_us : 0;
         if (i + 1 < d->n && !strcmp(c->workload, c[1].workload)) continue;
-        if (said > 0) take_in(steps, took / said);
+        if (said > 0) mba_band_take_in(steps, took / said);
         took = said = 0;
     }
     mba_profiled_destroy(d);

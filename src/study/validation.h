@@ -13,6 +13,7 @@
 #include "sim/emulate.h"
 #include "sim/error_bands.h"
 #include "sim/step.h"
+#include "study/simulated_step.h"
 
 /* Predicts every point of `path` (NULL: the built-in set) on `machine` with `changes` (NULL: none). */
 MBA_MUST mba_status mba_validation_points(mba_measured **out, const char *path, const char *machine,
@@ -23,9 +24,24 @@ MBA_MUST mba_status mba_validation_points(mba_measured **out, const char *path, 
 MBA_MUST mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, const char *machine,
                                            const char *changes);
 
+/* Predicts all points of `d` that are parts of steps; `sim` remembers kernels. */
+MBA_MUST mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes);
+
+/* The same for the built-in steps at other sizes and layers of SSD variants. */
+MBA_MUST mba_status mba_validation_sizes(mba_measured **out, const char *machine, const char *changes);
+
+/* Parses the operands of `bench step` ("mamba2-130m --set chunk=128 --batch 8"); cuts `words` in place. */
+MBA_MUST mba_status mba_workload_parse(mba_workload *w, char *words);
+
 /* Copies the kernels of `path` to `out` and appends to each the launch plan of this tree, which must be the one that
  * was measured. */
 MBA_MUST mba_status mba_validation_serialize(const char *out, const char *path, const char *machine);
+
+/* Widens the band to one more measured time over its prediction. */
+void mba_band_take_in(mba_band *b, double times);
+
+/* The range of measured over predicted time of the whole steps of `d`, widened to contain 1. */
+MBA_MUST mba_status mba_step_band_of(mba_band *out, const mba_measured *d);
 
 /* Measured over predicted time on the H200. `steps`: the range over whole steps, widened to contain 1: the band around
  * any predicted step. `operators` (may be NULL): bands by what limits an operator. `sim` remembers the kernels for

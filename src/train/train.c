@@ -107,6 +107,8 @@ static mba_status begin(mba__run *r)
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     MBA_TRY(mba_session_bind(&r->s, r->o->seed));
+    r->loss = mba_session_at(&r->s, "loss"); // looked up once: between two steps the device waits for the host
+    r->norm = mba_session_at(&r->s, "grad_norm");
     if (r->slots == 1 || !(r->world || r->o->tree)) return MBA_OK;
     return mba__slots_create(&r->sums, &r->s, r->slots, r->train->first, r->micros, so.model.task == MBA_TASK_GRAPHS);
 }
@@ -210,7 +212,7 @@ static mba_status run_passes(mba__run *r, double *loss)
         MBA_TRY(mba_program_run(r->s.program, at_once ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL));
         MBA_TRY(look_ahead(r, m));
         MBA_TRY(mba_program_wait(r->s.program));
-        *loss += (double)*(const float *)mba_session_at(&r->s, "loss");
+        *loss += (double)*r->loss;
         if (!isfinite(*loss)) { // explain() runs this micro-batch again, with its initial states
             if (m + 1 < r->micros) drop_ahead(r);
             break;
@@ -316,7 +318,7 @@ static mba_status one_step(mba__run *r, mba_train_report *p)
         MBA_TRY(explain_all(r, &p->note, false));
         if (r->o->carry) mba_session_reset_state(&r->s, NULL); // the states may be the cause
     }
-    const double norm = (double)*(const float *)mba_session_at(&r->s, "grad_norm");
+    const double norm = (double)*r->norm;
     p->skipped = mba_guard_skips(&r->guard, loss, norm);
     if (p->skipped && !p->note && !isfinite(norm)) MBA_TRY(explain_all(r, &p->note, true));
     if (p->skipped && !p->note) p->note = "loss or gradient norm far above its median";
@@ -403,6 +405,7 @@ static mba_status loop(mba__run *r)
         if (r->guard.in_a_row >= BAD_STEPS_MAX) return give_up(r, p.note);
         if (r->valid && validates(r, last)) st = validate(r, &p);
         p.run_s = seconds() - r->began_s;
+        if (r->step.index == r->began_at + MBA_START_STEPS) r->start_s = p.run_s, r->start_units = r->units;
         if (st == MBA_OK) mba__run_report(r, &p);
         if (st == MBA_OK) st = mba__run_check_log(r);
         const bool saves = last || due(r->o->save_every, r->step.index);
@@ -412,6 +415,12 @@ static mba_status loop(mba__run *r)
         if (st == MBA_OK && r->unread && !last) return end_unread(r);
     }
     return st;
+}
+
+double mba_train_rate(const mba_train_report *r)
+{
+    const bool more = r->start_units > 0 && r->units > r->start_units;
+    return more ? (double)(r->units - r->start_units) / (r->run_s - r->start_s) : (double)r->units / r->run_s;
 }
 
 mba_status mba_train(const mba_train_options *o)

@@ -21,6 +21,8 @@
 #include "train/schedule.h"
 #include "train/session.h"
 
+enum { MBA_START_STEPS = 2 };
+
 /* The report after every step. valid.units is 0 unless the step was followed by a validation. If no step is left to
  * take, there is one report with no units and a loss of NaN. */
 typedef struct mba_train_report {
@@ -32,10 +34,14 @@ typedef struct mba_train_report {
     int64_t               best_step; /* the step with the lowest loss, 0: none yet; and that loss */
     double                best_loss;
     double                step_s, run_s, units_per_s;
-    bool                  skipped;  /* the guard or a NaN prevented the update */
-    const char           *note;     /* why, or NULL */
-    int64_t               left_out; /* damaged items of the data that were skipped so far */
-    const char           *story;    /* message about the last of them */
+    /* What the first MBA_START_STEPS of this session took and trained; 0 before they are done. On a GPU they load
+     * libraries and kernels and capture the step. */
+    double      start_s;
+    int64_t     start_units;
+    bool        skipped;  /* the guard or a NaN prevented the update */
+    const char *note;     /* why, or NULL */
+    int64_t     left_out; /* damaged items of the data that were skipped so far */
+    const char *story;    /* message about the last of them */
 } mba_train_report;
 
 typedef struct mba_train_options {
@@ -73,5 +79,8 @@ typedef struct mba_train_options {
 } mba_train_options;
 
 MBA_MUST mba_status mba_train(const mba_train_options *o);
+
+/* Units per second since the start of this session; without its first steps if there are others. */
+double mba_train_rate(const mba_train_report *r);
 
 #endif

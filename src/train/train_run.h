@@ -34,7 +34,9 @@ typedef struct mba__run {
     int64_t                  units, units_before; /* tokens, images or graphs of this session; of earlier sessions */
     int64_t                  best_step;           /* with the lowest validation loss; 0: none yet */
     double                   best_loss;
-    double                   began_s;
+    double                   began_s, start_s; /* start_s, start_units: mba_train_report */
+    int64_t                  start_units;
+    const float             *loss, *norm; /* results of a step, on the host */
     FILE                    *log;
     mba_lock                *lock; /* of the folder, unless the caller holds it */
     char                     note[512];

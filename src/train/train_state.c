@@ -316,6 +316,8 @@ void mba__run_report(mba__run *r, mba_train_report *p)
 {
     p->steps = r->o->schedule.steps;
     p->units = r->units;
+    p->start_s = r->start_s;
+    p->start_units = r->start_units;
     p->unit = mba_task_unit(r->s.model.task);
     p->left_out = r->world ? r->all_left_out : r->train->left_out;
     p->story = r->train->story;

@@ -66,6 +66,11 @@ mba_tensor *mba_linear_bias(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tens
     return matmul(g, x, w, b, (matmul_attr){ .tb = 1, .out = x->type.dtype });
 }
 
+mba_tensor *mba_align_rows(mba_graph *g, mba_tensor *y)
+{
+    return y->type.dtype == MBA_BF16 && mba_cols(y) % 8 ? mba_pad_rows(g, y, 16) : y;
+}
+
 static void matmul_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
 {
     const matmul_attr *t = n->attr;
@@ -166,13 +171,36 @@ static mba_status matmul_cublaslt_plan(mba_plan *p, const mba_node *n, const mba
     return MBA_OK;
 }
 
+/* The library's kernels for rows without alignment: lanes load 4 bytes each through registers, and warps multiply tile
+ * by tile without a ring. Few tiles are split along k. */
+static void plan_unaligned(mba_plan *p, const mba__product *x, const mba_machine *m)
+{
+    enum { T = 128, TK = 32, STEPS_LEAST = 8 };
+    const int64_t tiles = mba_ceil(x->m, T) * mba_ceil(x->n, T), steps = mba_ceil(x->k, TK);
+    int64_t       parts = 1;
+    while (2 * parts * tiles <= m->sm && steps >= 2 * parts * STEPS_LEAST) parts *= 2;
+    mba_launch *l = mba_plan_launch(p, "cublaslt_gemm_unaligned", MBA_TENSOR, tiles * parts, 256);
+    l->smem_bytes = (size_t)(2 * T * TK * x->in_bytes);
+    l->regs = 128;
+    mba_phase_work(l, MBA_LOOP, (double)mba_ceil(steps, parts), NULL);
+    mba_phase_move(l, MBA_LOAD, x->a, T * TK * x->in_bytes);
+    mba_phase_move(l, MBA_LOAD, x->b, T * TK * x->in_bytes);
+    mba_phase_work(l, MBA_ALU, 2.0 * T * TK * x->in_bytes, NULL); // an address, a load and a store per 4 bytes
+    mba_phase_work(l, MBA_BARRIER, 2, NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * T * T * TK, NULL);
+    mba_phase_work(l, MBA_END, 0, NULL);
+    if (x->bias) mba_phase_move(l, MBA_LOAD, x->bias, T * x->out_bytes);
+    if (x->adds) mba_phase_move(l, MBA_LOAD, x->c, (double)T * T * x->out_bytes);
+    mba_phase_move(l, MBA_STORE, x->c, (double)T * T * x->out_bytes);
+}
+
 /* Rows without alignment: the library has kernels for most of them; the launcher uses tiles for the rest. */
 static mba_status matmul_unaligned_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const mba__product x = product_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     mba_plan_scratch(p, "library", MBA__LIBRARY_WORK_BYTES);
-    mba__plan_library(p, &x);
+    plan_unaligned(p, &x, m);
     return MBA_OK;
 }
 

@@ -13,6 +13,10 @@
 mba_tensor *mba_linear(mba_graph *g, mba_tensor *x, mba_tensor *w);
 mba_tensor *mba_linear_bias(mba_graph *g, mba_tensor *x, mba_tensor *w, mba_tensor *b);
 
+/* For a linear layer of whose result only column ranges are used: if its bf16 rows would not begin at multiples of 16
+ * bytes, as the library's kernels and vectorised loads need, they begin at multiples of 32. Returns y. */
+mba_tensor *mba_align_rows(mba_graph *g, mba_tensor *y);
+
 extern const mba_op mba_op_matmul;
 
 #endif

@@ -529,6 +529,7 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     set_saved_states(&p, c->node->in[KEPT_IN], (void *)c->in[KEPT_IN]); // read only
     p.ys = (bf16 *)c->in[YS_IN];
     p.aligned4 = true; // the plan refuses others
+    MBA_TRY(scan_aligned_bc(c, &k, &p));
     if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
     mba_assert(k == main);
     mba_assert((p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))

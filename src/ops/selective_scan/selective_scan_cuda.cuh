@@ -512,6 +512,11 @@ template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_oper
 /* Computes the initial adjoint of every segment. */
 template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);
 
+/* ---- `specialized` (selective_scan_specialized_cuda.cu) ---- */
+
+/* Copies B and C to dense rows, to which p then points, if the plan has a launch for it: its first. */
+mba_status scan_aligned_bc(const mba_call *c, int *k, scan_operands<bf16> *p);
+
 /* ---- second stage of sums, for all variants (selective_scan_sums_cuda.cu): launches k and k + 1 of the plan ---- */
 
 template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p);

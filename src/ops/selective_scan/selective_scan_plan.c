@@ -62,6 +62,11 @@ static bool all_vec4_aligned(const mba_node *n, int64_t D, bool back)
                     : vec4_aligned(n->out[OUT], D));
 }
 
+static bool bc_aligned(const mba_node *n, scan_dims d)
+{
+    return vec4_aligned(n->in[BM], d.G * d.N) && vec4_aligned(n->in[CM], d.G * d.N);
+}
+
 /* Whether an item may hold several sequences: no initial or final states, and one row stride over the batch. */
 static bool can_pack(const mba_node *n, scan_dims d, bool back)
 {
@@ -301,13 +306,30 @@ static mba_status specialized_takes(const mba_node *n, const mba_machine *m, boo
     MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
     MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
     MBA_REFUSE_IF(n->in[U]->type.dtype != MBA_BF16, "fp32 activations: wants bf16");
-    MBA_REFUSE_IF(!vec4_aligned(n->in[BM], d.G * d.N) || !vec4_aligned(n->in[CM], d.G * d.N),
-                  "B or C that does not begin at multiples of four values");
+    MBA_REFUSE_IF(!bc_aligned(n, d) && d.B * d.L * d.G * d.N > INT_LIMIT, "more than %d values of B, not aligned",
+                  INT_LIMIT);
     for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
         const mba_tensor *t = k < MBA_IN_MAX ? n->in[k] : n->out[k - MBA_IN_MAX];
         MBA_REFUSE_IF(t && t->pitch > INT_LIMIT / 2 && !mba_dense(t), "rows %lld values apart", (long long)t->pitch);
     }
     return MBA_OK;
+}
+
+/* B and C whose rows do not begin at multiples of four values are copied to dense ones first. Call it after the scratch
+ * of the pass and before its launches. */
+static void plan_align(mba_plan *p, const mba_node *n, scan_dims d)
+{
+    enum { THREADS = 256 };
+    const int64_t values = d.B * d.L * d.G * d.N;
+    if (bc_aligned(n, d)) return;
+    while (p->nscratch < CU_ALIGNED) mba_plan_scratch(p, "unused", 0);
+    mba_plan_scratch(p, "aligned B, C", 4 * (size_t)values);
+    mba_launch *l = mba_plan_launch(p, "scan_align_bc", MBA_COPYING, mba_ceil(values, THREADS), THREADS);
+    l->regs = 24;
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), 2.0 * THREADS);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), 2.0 * THREADS);
+    mba_phase_work(l, MBA_ALU, 40.0 * THREADS, NULL); // rows and sequences by division
+    mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ALIGNED), 4.0 * THREADS);
 }
 
 /* Time of a tile in us on an H200: us[k] with k blocks per SM; carry: the carry pass as a share of that; more: us for
@@ -441,18 +463,17 @@ mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const
     const int64_t width = SPECIALIZED_STATES / d.N;
     const int64_t items = specialized_items(d, width, m, d.N == 16 ? &forward_time : &forward_time_8, n->out[KEPT],
                                             can_pack(n, d, false));
-    if (takes_specialized16(d, items, m)) {
-        plan_specialized(p, n, d, d.B, SPECIALIZED16_PASS, true);
-        return MBA_OK;
-    }
-    if (items > d.B) {
-        const size_t state = sizeof(float) * (size_t)(items * d.D);
+    const bool    half = takes_specialized16(d, items, m), segments = items > d.B && !half;
+    const size_t  state = segments ? sizeof(float) * (size_t)(items * d.D) : 0;
+    if (segments) {
         mba_plan_scratch(p, "no states before pieces", 0); // each block computes its own
         mba_plan_scratch(p, "states of pieces", state * (size_t)d.N);
         mba_plan_scratch(p, "steps of pieces", state);
-        plan_specialized(p, n, d, items, CARRY_PASS, false);
     }
-    plan_specialized(p, n, d, items, SPECIALIZED_PASS, takes_three_roles(d, items, m));
+    plan_align(p, n, d);
+    if (segments) plan_specialized(p, n, d, items, CARRY_PASS, false);
+    if (half) plan_specialized(p, n, d, d.B, SPECIALIZED16_PASS, true);
+    else plan_specialized(p, n, d, items, SPECIALIZED_PASS, takes_three_roles(d, items, m));
     return MBA_OK;
 }
 
@@ -569,6 +590,7 @@ mba_status selective_scan_bwd_specialized_plan(mba_plan *p, const mba_node *n, c
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);
     scratch_sums(p, d, items);
+    plan_align(p, n, d);
     if (items > d.B) plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, true);
     plan_sums(p, n, d, items);

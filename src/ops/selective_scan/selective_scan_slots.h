@@ -99,9 +99,9 @@ bool scan_even_rows(const mba_tensor *t, int64_t width); /* one row stride over 
 
 /* Scratch of the CUDA plans, in this order; unused ones have no bytes. STARTS, ENDS: initial and final state per item;
  * STEPS: sum of its step sizes. KEPT: states before each tile. YS: y before the gate. PARTIAL: sums over the groups of
- * states so far, of y, then of q and r. BC: dB, dC per block of channels. SUMS: dA, dD, ddt_bias per item. States are
- * padded to whole groups. */
-enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_PARTIAL, CU_KEPT, CU_YS, CU_BC, CU_SUMS };
+ * states so far, of y, then of q and r. BC: dB, dC per block of channels. SUMS: dA, dD, ddt_bias per item. ALIGNED: B,
+ * then C, as `specialized` needs them. States are padded to whole groups. */
+enum { CU_STARTS, CU_ENDS, CU_STEPS, CU_STARTS_BACK, CU_PARTIAL, CU_KEPT, CU_YS, CU_BC, CU_SUMS, CU_ALIGNED };
 
 /* Options of a case (dim[5]). WINDOWS: operands are strided views; B and C begin at column dim[6] of a matrix, or 3. */
 enum {

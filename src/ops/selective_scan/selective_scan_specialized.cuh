@@ -22,8 +22,8 @@ enum { FULL = 1, DONE = 3, EMPTY = 5, STEP_SUMS = 7 };
 /* HALF: two warps share a channel's states, and each writes its partial sum of C h. */
 template <int N_, bool HALF_> struct specialized_smem {
     enum { N = N_, HALF = HALF_, CH = HALF ? 16 : 512 / N, CO = CH / 8, VALUES = TILE * CO };
-    enum { OCTET = 36 };                     /* floats per 8 channels x 4 tokens, padded */
-    enum { NP = 1, ELEMENTS = VALUES / NP }; /* rows per thread; threads of a role */
+    enum { OCTET = 36 };        /* floats per 8 channels x 4 tokens, padded */
+    enum { ELEMENTS = VALUES }; /* threads of a role: each has a row of 8 channels */
     enum { STATE_THREADS = 128, BARRIER_THREADS = STATE_THREADS + ELEMENTS };
     enum { BUFFERS = HALF ? 4 : 2, RING = 2 * BUFFERS }; /* buffers between roles; tiles in flight */
     enum { ELEMENT_GROUPS = HALF ? BUFFERS : 1 };        /* take tiles in turn: element_loop_per_warp() */
@@ -141,10 +141,10 @@ static __device__ __forceinline__ void store8(uint32_t at, const float (&v)[8])
 /* ---- element warps: load tiles two ahead, finish them BUFFERS behind ---- */
 
 template <typename S> struct element_role {
-    enum { CO = S::CO, NP = S::NP, RP = TILE / NP };
+    enum { CO = S::CO };
     enum { BP = S::ELEMENTS < 64 ? 2 : 1 }; /* half rows of B and C per thread */
     enum { BUFFER = sizeof(typename S::buffer), SLOT = sizeof(typename S::slot) };
-    enum { LOW = S::ELEMENTS * 16, ALL = S::VALUES * 16 };
+    enum { ALL = S::VALUES * 16 };
     enum { DELTA_AT = ALL, Z_AT = 2 * ALL, BC_AT = 3 * ALL, BC = S::N }; /* byte offsets in a slot */
     const bf16                    *u, *delta, *z, *bc[BP];               /* at this thread's columns */
     bf16                          *out, *ys;
@@ -153,8 +153,8 @@ template <typename S> struct element_role {
     float                          bias[8], skip[8], steps[8];                    /* steps: sums of a carry pass */
     uint32_t                       dt_at, x_at, bc_at[BP], ring_at; /* shared: in the first buffer; in the first slot */
     bool                           full, in_range, docs, gated, whole, whole_bc, no_bc;
-    int                            phase[NP]; /* token in its sequence of the row loaded next */
-    document                       doc[NP];
+    int                            phase; /* token in its sequence of the row loaded next */
+    document                       doc;
     __device__ __forceinline__ int token(int tile, int r) const
     {
         return full ? tile * TILE + r : min(tile * TILE + r, length - 1);
@@ -234,8 +234,7 @@ static __device__ __forceinline__ element_role<S> element_role_of(const scan_ope
     e.x_at = smem_address_of(&sm.buf[0].x[e.row][8 * e.octet]) ^ 16 * S::swapped_rows(e.row);
     e.ring_at = smem_address_of(&sm.ring[0]) + 16 * et;
     asm volatile("" : "+r"(e.dt_at), "+r"(e.x_at), "+r"(e.bc_at[0]), "+r"(e.ring_at));
-#pragma unroll
-    for (int i = 0; i < e.NP; i++) e.phase[i] = (e.first + e.row + i * e.RP) % p.L;
+    e.phase = (e.first + e.row) % p.L;
     return e;
 }
 
@@ -245,13 +244,8 @@ static __device__ __forceinline__ void element_load(element_role<S> &e, const sc
                                                     int tile, int slot)
 {
     const uint32_t to = e.ring_at + slot * e.SLOT;
-#pragma unroll
-    for (int i = 0; i < e.NP; i++) {
-        const int r = e.row + i * e.RP;
-        copy8(smem_pointer<void>(to + i * e.LOW), tile_row(e, e.u, tile, r, (int)p.u.row), e.whole, e.second);
-        copy8(smem_pointer<void>(to + i * e.LOW + e.DELTA_AT), tile_row(e, e.delta, tile, r, (int)p.delta.row), e.whole,
-              e.second);
-    }
+    copy8(smem_pointer<void>(to), tile_row(e, e.u, tile, e.row, (int)p.u.row), e.whole, e.second);
+    copy8(smem_pointer<void>(to + e.DELTA_AT), tile_row(e, e.delta, tile, e.row, (int)p.delta.row), e.whole, e.second);
     advance_pointer(e, e.u, (int)p.u.row);
     advance_pointer(e, e.delta, (int)p.delta.row);
     if (e.no_bc) return;
@@ -271,25 +265,19 @@ template <typename S>
 static __device__ __forceinline__ void element_load_gate(element_role<S> &e, const scan_operands<bf16> &p, S &sm,
                                                          int et, int tile, int slot)
 {
-#pragma unroll
-    for (int i = 0; i < e.NP && e.gated; i++) {
-        const int r = e.row + i * e.RP;
-        copy8(smem_pointer<void>(e.ring_at + slot * e.SLOT + e.Z_AT + i * e.LOW),
-              tile_row(e, e.z, tile, r, (int)p.z.row), e.whole, e.second);
-    }
+    if (e.gated)
+        copy8(smem_pointer<void>(e.ring_at + slot * e.SLOT + e.Z_AT), tile_row(e, e.z, tile, e.row, (int)p.z.row),
+              e.whole, e.second);
     advance_pointer(e, e.z, (int)p.z.row);
 }
 
 template <typename S>
 static __device__ __forceinline__ void element_documents(element_role<S> &e, const scan_operands<bf16> &p, int tile)
 {
-#pragma unroll
-    for (int i = 0; i < e.NP; i++) {
-        const int t = e.token(tile, e.row + i * e.RP);
-        e.doc[i] = read_document(e.ids, p.ids.row, t, e.phase[i] == 0 || t + e.first == 0, p.pack > 1);
-        e.phase[i] += TILE % p.L;
-        if (e.phase[i] >= p.L) e.phase[i] -= p.L;
-    }
+    const int t = e.token(tile, e.row);
+    e.doc = read_document(e.ids, p.ids.row, t, e.phase == 0 || t + e.first == 0, p.pack > 1);
+    e.phase += TILE % p.L;
+    if (e.phase >= p.L) e.phase -= p.L;
 }
 
 /* Stores C of a token as columns of an operand b (k: states in the order of operand a), two values per lane.
@@ -328,31 +316,27 @@ static __device__ __forceinline__ void element_fill(element_role<S> &e, S &sm, i
 {
     const uint32_t buffer = index * e.BUFFER, from = e.ring_at + slot * e.SLOT;
     const int      left = e.length - tile * TILE;
+    float          u[8], d[8];
+    values(u, *smem_pointer<const uint4>(from));
+    values(d, *smem_pointer<const uint4>(from + e.DELTA_AT));
 #pragma unroll
-    for (int i = 0; i < e.NP; i++) {
-        const int row = e.row + i * e.RP;
-        float     u[8], d[8];
-        values(u, *smem_pointer<const uint4>(from + i * e.LOW));
-        values(d, *smem_pointer<const uint4>(from + i * e.LOW + e.DELTA_AT));
+    for (int k = 0; k < 8; k++) {
+        d[k] = step_of<false>(d[k] + e.bias[k]);
+        u[k] = rounded_tf32(u[k] * d[k]);
+        if (CARRY) e.steps[k] += e.full || e.row < left ? d[k] : 0;
+    }
+    float *const   dt = smem_pointer<float>(e.dt_at + buffer);
+    const uint32_t x = e.x_at + buffer;
+    store_dt(dt, d);
+    store8(x, u); // exceptions overwrite: cheaper than selects
+    if (e.docs && e.doc.here != e.doc.before) {
+        store_dt(dt, RESET_STEP);
 #pragma unroll
-        for (int k = 0; k < 8; k++) {
-            d[k] = step_of<false>(d[k] + e.bias[k]);
-            u[k] = rounded_tf32(u[k] * d[k]);
-            if (CARRY) e.steps[k] += e.full || row < left ? d[k] : 0;
-        }
-        float         *dt = smem_pointer<float>(e.dt_at + buffer + i * e.RP / 4 * (int)sizeof(sm.buf[0].dt[0]));
-        const uint32_t x = e.x_at + buffer + i * e.RP * (int)sizeof(sm.buf[0].x[0]);
-        store_dt(dt, d);
-        store8(x, u); // exceptions overwrite: cheaper than selects
-        if (e.docs && e.doc[i].here != e.doc[i].before) {
-            store_dt(dt, RESET_STEP);
-#pragma unroll
-            for (int k = 0; CARRY && k < 8; k++) e.steps[k] += row < left ? RESET_STEP : 0;
-        }
-        if (!e.full && row >= left) {
-            store_dt(dt, 0.0f);
-            store8(x, {});
-        }
+        for (int k = 0; CARRY && k < 8; k++) e.steps[k] += e.row < left ? RESET_STEP : 0;
+    }
+    if (!e.full && e.row >= left) {
+        store_dt(dt, 0.0f);
+        store8(x, {});
     }
     if (e.no_bc) return;
 #pragma unroll
@@ -377,38 +361,29 @@ static __device__ __forceinline__ void element_finish(element_role<S> &e, const 
 {
     const auto    &s = sm.buf[index];
     const uint32_t from = e.ring_at + slot * e.SLOT;
-    float          y[e.NP][8];
+    float          y[8], u[8];
+    if (S::HALF) {
+        float other[8];
+        read8(y, (const float4 *)&s.y[e.row][8 * e.octet]);
+        read8(other, (const float4 *)&s.y[TILE + e.row][8 * e.octet]);
 #pragma unroll
-    for (int i = 0; i < e.NP; i++) {
-        float u[8];
-        if (S::HALF) {
-            float other[8];
-            read8(y[i], (const float4 *)&s.y[e.row][8 * e.octet]);
-            read8(other, (const float4 *)&s.y[TILE + e.row][8 * e.octet]);
-#pragma unroll
-            for (int k = 0; k < 8; k++) y[i][k] += other[k];
-        } else {
-            read8(y[i], e.x_at + index * e.BUFFER + i * e.RP * (uint32_t)sizeof(s.x[0]));
-        }
-        values(u, *smem_pointer<const uint4>(from + i * e.LOW));
-#pragma unroll
-        for (int k = 0; k < 8; k++) y[i][k] = fmaf(e.skip[k], u[k], TF32_LOSS * y[i][k]);
+        for (int k = 0; k < 8; k++) y[k] += other[k];
+    } else {
+        read8(y, e.x_at + index * e.BUFFER);
     }
+    values(u, *smem_pointer<const uint4>(from));
+#pragma unroll
+    for (int k = 0; k < 8; k++) y[k] = fmaf(e.skip[k], u[k], TF32_LOSS * y[k]);
     released();
-    if (!e.in_range) return;
+    if (!e.in_range || (!e.full && tile * TILE + e.row >= e.length)) return; // `full`: no row is beyond the end
+    if (e.ys) write8(tile_row(e, e.ys, tile, e.row, p.D), y, e.whole, e.second);
+    if (e.gated) {
+        float z[8];
+        values(z, halve(*smem_pointer<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT)));
 #pragma unroll
-    for (int i = 0; i < e.NP; i++) {
-        const int r = e.row + i * e.RP;
-        if (!e.full && tile * TILE + r >= e.length) break; // rows ascend
-        if (e.ys) write8(tile_row(e, e.ys, tile, r, p.D), y[i], e.whole, e.second);
-        if (e.gated) {
-            float z[8];
-            values(z, halve(*smem_pointer<const uint4>(e.ring_at + gate * e.SLOT + e.Z_AT + i * e.LOW)));
-#pragma unroll
-            for (int k = 0; k < 8; k++) y[i][k] *= fmaf(z[k], tanh_fast(z[k]), z[k]); // z sigmoid(z)
-        }
-        write8(tile_row(e, e.out, tile, r, (int)p.out.row), y[i], e.whole, e.second);
+        for (int k = 0; k < 8; k++) y[k] *= fmaf(z[k], tanh_fast(z[k]), z[k]); // z sigmoid(z)
     }
+    write8(tile_row(e, e.out, tile, e.row, (int)p.out.row), y, e.whole, e.second);
     advance_pointer(e, e.out, (int)p.out.row);
     if (e.ys) advance_pointer(e, e.ys, p.D);
 }
@@ -421,7 +396,7 @@ static __device__ __forceinline__ void element_steps(const element_role<S> &e, c
     store8((float4 *)&sm.buf[0].x[e.row][8 * e.octet], e.steps);
     barrier_wait<STEP_SUMS>(0, S::ELEMENTS);
     float steps = 0;
-    for (int r = 0; r < e.RP; r++) steps += sm.buf[0].x[r][et % S::CH];
+    for (int r = 0; r < TILE; r++) steps += sm.buf[0].x[r][et % S::CH];
     const block_work &a = sm.at.a;
     if (et < S::CH && a.channel + et < a.channels) p.steps[a.item * p.D + a.channel + et] = steps;
 }

@@ -7,7 +7,7 @@
  * kernel     scan_fwd_specialized     four state warps hold 128 states each and run the recurrence; two element warps
  *            compute step sizes, gate and store, or two compute step sizes and two gate and store (THREE_ROLES: at most
  *            3 blocks per SM). Buffers, barriers and element warps: selective_scan_specialized.cuh
- * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values (faster: to eight)
+ * takes      bf16, N = 8 or 16, D/G a multiple of 4, rows aligned to four values (faster: to eight); B, C: any rows
  * launch     grid (items, blocks of 512/N channels), block 192 or 256 (N = 8: 256), dynamic smem 36 KB (N = 16), 54 KB
  *            (N = 8); with segments two launches: over all segments but the last, then all but the first
  *            (specialized_part)
@@ -17,6 +17,9 @@
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
  * measured   H200: 273 us, 53 % of floor (special), special 67 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time ascends, segments of a sequence in order
+ *
+ * kernel     scan_align_bc            copies B and C whose rows do not begin at multiples of four values to dense rows
+ *            in scratch, before the pass, forward or backward; a thread copies one value of each
  *
  * A lane holds four elements of a 16 x 8 accumulator of mma.sync. Rows are channels and columns states, in an order
  * that we choose (l4 = lane%4, l8 = lane/4, element e):
@@ -333,12 +336,37 @@ static mba_status launch_specialized(const mba_call *c, int k, const scan_operan
     return MBA_OK;
 }
 
+/* A thread copies one value of B and one of C. */
+__global__ void __launch_bounds__(256) scan_align_bc(bf16 *to, sequence_view<const bf16> B, sequence_view<const bf16> C,
+                                                     uint32_t L, uint32_t width, uint32_t values)
+{
+    const uint32_t i = blockIdx.x * 256 + threadIdx.x, row = i / width;
+    if (i >= values) return;
+    to[i] = B.sequence(row / L)[row % L * B.row + i % width];
+    to[values + i] = C.sequence(row / L)[row % L * C.row + i % width];
+}
+
+mba_status scan_aligned_bc(const mba_call *c, int *k, scan_operands<bf16> *p)
+{
+    if (strcmp(c->plan->launch[0].kernel, "scan_align_bc")) return MBA_OK;
+    const int64_t width = p->G * p->N, values = p->tokens * width;
+    bf16 *const   to = (bf16 *)mba_cuda_scratch(c, CU_ALIGNED);
+    MBA_KERNEL(c, (*k)++, scan_align_bc, to, p->B, p->C, (uint32_t)p->L, (uint32_t)width, (uint32_t)values);
+    p->B = dense_view((const bf16 *)to, p->L, width);
+    p->C = dense_view((const bf16 *)to + values, p->L, width);
+    p->aligned4_bc = true;
+    return MBA_OK;
+}
+
 extern "C" mba_status selective_scan_specialized_cuda(const mba_call *c)
 {
     const mba_node     *n = c->node;
     const scan_dims     d = scan_dims_of(n);
     const int           main = c->plan->nlaunches - 1;
-    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (main ? d.B : 0), 512 / d.N);
+    const bool          carry = main > 0 && !strcmp(c->plan->launch[main - 1].kernel, "scan_fwd_specialized");
+    scan_operands<bf16> p = scan_operands_of<bf16>(c, c->plan->launch[main].grid[0] + (carry ? d.B : 0), 512 / d.N);
+    int                 k = 0;
+    MBA_TRY(scan_aligned_bc(c, &k, &p));
     p.out = sequence_view_of<bf16>(n->out[OUT], c->out[OUT], d.L, d.D);
     p.final = sequence_view_of<float>(n->out[FINAL], c->out[FINAL], d.D, d.N);
     set_saved_states(&p, n->out[KEPT], c->out[KEPT]);
@@ -349,7 +377,7 @@ extern "C" mba_status selective_scan_specialized_cuda(const mba_call *c)
     if (p.segments > 1) {
         p.ends = (float *)mba_cuda_scratch(c, CU_ENDS);
         p.steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-        MBA_TRY(launch_specialized(c, 0, p, true));
+        MBA_TRY(launch_specialized(c, k, p, true));
     }
     return launch_specialized(c, main, p, false);
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused.c -- launch plans of the variants `fused` and `exact` of ssd: which nodes they take, their scratch, and for
- * each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the kernels.
+/* ssd_fused.c -- launch plans of the variants `fused`, `fused_mma` and `exact` of ssd: which nodes they take, their
+ * scratch, and for each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the
+ * kernels.
+ *
+ * `fused_mma` (ssd_fused_mma.cuh) has the tiles of `fused` at all shapes and no split scan; every warp copies and
+ * multiplies, so its scans and ssd_mma_bc have one role.
  *
  * `exact` has the same kernels with operands as value and residual (ssd_exact_cuda.cu). It saves nothing for the
  * backward pass and uses no split scan.
@@ -13,9 +17,7 @@
 
 #include "core/device.h"
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_slots.h"
-
-enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREADS = 384, STAGES = 3 };
+#include "ops/ssd/ssd_fused_plan.h"
 
 /* ---- what `fused` saves for the backward pass ---- */
 
@@ -80,21 +82,16 @@ void ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids)
 /* ---- which nodes it takes ---- */
 
 /* Whether heads (or groups) of a token are contiguous, as TMA boxes over (width, L, B) need. */
-
 static bool heads_contiguous(const mba_tensor *t, int64_t width)
 {
     ssd_axes a;
     return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
 }
 
-typedef enum fused_kind { FUSED, EXACT } fused_kind;
-
-static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m, fused_kind kind)
+static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m, fused_kind kind,
+                              bool backward)
 {
-    MBA_REFUSE_IF(m->cc != 90, "a device of compute capability %d\nwhy: products of warpgroups, which sm_90a has",
-                  m->cc);
-    MBA_REFUSE_IF(m->smem_block_bytes < SSD_SCAN_SMEM || m->smem_block_bytes < SSD_BC_SMEM,
-                  "blocks of %lld bytes of shared memory", (long long)m->smem_block_bytes);
+    MBA_TRY(ssd_check_machine(m, kind, mba_ceil(d->N, N), backward));
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
     if (kind == EXACT)
         MBA_REFUSE_IF(!is_one_tile(d),
@@ -120,30 +117,6 @@ static mba_status check_heads(const mba_node *n, const int *in, const int *out, 
 }
 
 /* ---- launches ---- */
-
-/* What the functions below read. */
-typedef struct plan_builder {
-    mba_plan    *p;
-    ssd_dims     d, t; /* the shape, and the same in tiles */
-    ssd_segments r;
-    ssd_split    split;               /* used instead of r where split.how is set */
-    int64_t      chunks;              /* chunks of all sequences */
-    bool         ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool         exact, tiled;
-    ssd_padding  pad;
-    int          records_back, pairs, saved; /* operands: records for backward, C B^T, states */
-} plan_builder;
-
-/* bf16 per stored value of C B^T or of a state. */
-static int64_t bf16_per_value(const plan_builder *w) { return w->exact ? 2 : 1; }
-
-static int64_t tiles_of_n(const plan_builder *w) { return mba_ceil(w->d.N, N); }
-/* Bytes per byte of a tile of x, or of B or C, that lie inside the operand: what lies beyond is not moved. */
-static double real_share_p(const plan_builder *w)
-{
-    return (double)(w->d.H * w->d.P) / (double)(w->t.H / tiles_of_n(w) * P);
-}
-static double real_share_n(const plan_builder *w) { return (double)w->d.N / (double)(tiles_of_n(w) * N); }
 
 static void plan_scratch(const plan_builder *w)
 {
@@ -206,19 +179,7 @@ static product_counts product_counts_of(const plan_builder *w)
     return w->exact ? (product_counts){ 2, 3, 2, 2.5 } : (product_counts){ 1, 1, 1, 1 };
 }
 
-/* A scan kernel. output: writes y or dx; saves: bytes of states per chunk and head. */
-typedef struct scan_launch {
-    const char *kernel;
-    bool        output, rev;
-    double      saves;
-} scan_launch;
-
-/* Work of a scan kernel over all blocks: items or parts of items, chunks, states, chunks recomputed. */
-typedef struct scan_work {
-    int64_t grid, subranges, chunks, states_read, states_written, recomputed;
-} scan_work;
-
-static scan_work scan_work_of(const plan_builder *w)
+scan_work ssd_scan_work(const plan_builder *w)
 {
     const ssd_segments *r = &w->r;
     const ssd_split    *c = &w->split;
@@ -228,7 +189,7 @@ static scan_work scan_work_of(const plan_builder *w)
 }
 
 /* What the producer loads per chunk for the state update. other: and x, which the reverse scan needs for its sums. */
-static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
+void ssd_plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
 {
     const double n = (double)tiles_of_n(w), x = SSD_HEADS / n * TILE_BYTES * real_share_p(w);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), x);
@@ -241,7 +202,11 @@ static void plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool ot
 
 static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
-    const scan_work      s = scan_work_of(w);
+    if (w->mma) {
+        ssd_plan_mma_scan(w, k);
+        return;
+    }
+    const scan_work      s = ssd_scan_work(w);
     const product_counts n = product_counts_of(w);
     const double         nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
     const double         trips = (double)s.chunks / (double)s.grid;                   // means over blocks
@@ -281,12 +246,12 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     if (s.recomputed) {
         mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
         mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-        plan_sources(w, l, k.rev, false);
+        ssd_plan_sources(w, l, k.rev, false);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    plan_sources(w, l, k.rev, k.rev && k.output);
+    ssd_plan_sources(w, l, k.rev, k.rev && k.output);
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
         mba_phase_share(l, w->t.J / SSD_HEADS);
@@ -294,6 +259,15 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
         mba_phase_share(l, w->t.J / SSD_HEADS);
     }
     mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static void plan_state_sources(const plan_builder *w, mba_launch *l, bool rev)
+{
+    const int64_t n = ssd_state_heads(&w->t);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), (double)n * TILE_BYTES * real_share_p(w));
+    mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK), (double)n * SSD_RECORD * 4);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES * real_share_n(w));
+    mba_phase_share(l, w->t.J / n);
 }
 
 /* ssd_states: what each part of a sequence adds to the state; last segments need none. */
@@ -304,28 +278,29 @@ static void plan_states(const plan_builder *w, bool rev)
     const int64_t       each = rev ? r->K - r->per_segment : (r->segments - 1) * r->per_segment; // chunks per sequence
     const int64_t       all = r->items / r->segments * SSD_HEADS / heads * each;
     const double        trips = (double)all / (double)blocks, n = (double)heads; // means over blocks
-    const int           records = rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
     const char         *dense = rev ? "ssd_states_rev" : "ssd_states";
-    const char         *kernel = !w->tiled ? dense : rev ? "ssd_tiled_states_rev" : "ssd_tiled_states";
-    mba_launch         *l = mba_plan_launch(w->p, kernel, MBA_MIXED, blocks, 128 * (heads + 1));
-    l->regs = heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
-    l->smem_bytes = SSD_STATES_SMEM;
-    l->ring_depth = 4;
+    const char         *tiled = rev ? "ssd_tiled_states_rev" : "ssd_tiled_states";
+    const char         *kernel = w->mma ? (rev ? "ssd_mma_states_rev" : "ssd_mma_states") : w->tiled ? tiled : dense;
+    const int64_t       stage = ssd_mma_stage_bytes(rev, false, tiles_of_n(w));
+    const int           stages = ssd_mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
+    mba_launch         *l = mba_plan_launch(w->p, kernel, MBA_MIXED, blocks, w->mma ? 256 : 128 * (heads + 1));
+    l->regs = w->mma ? 198 : heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
+    l->smem_bytes = w->mma ? (size_t)(stages * stage) : SSD_STATES_SMEM;
+    l->ring_depth = w->mma ? stages : 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    if (w->mma) plan_state_sources(w, l, rev);
+    mba_phase_work(l, w->mma ? MBA_BARRIER : MBA_RING_WAIT, w->mma ? 1 : 0, NULL);
     mba_phase_work(l, MBA_FMA, n * STATE, NULL);
     mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL); // again for the residual
     mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * product_counts_of(w).update, NULL);
     mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * product_counts_of(w).update, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), n * STATE * 4);
+    if (w->mma) return;
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * TILE_BYTES * real_share_p(w));
-    mba_phase_move(l, MBA_ASYNC, records, n * SSD_RECORD * 4);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * TILE_BYTES * real_share_n(w));
-    mba_phase_share(l, w->t.J / heads);
+    plan_state_sources(w, l, rev);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
@@ -340,17 +315,25 @@ bool ssd_has_saved(const mba_plan *p, const mba_node *n)
            && !(p->forward->leaves >> KEPT_STATES & 1);
 }
 
+/* Whether the forward pass saves for a backward pass by the same variant. */
+static bool saves_states(const mba_node *n, const mba_machine *m, fused_kind kind)
+{
+    return kind == FUSED || (kind == FUSED_MMA && ssd_mma_fits(m, mba_ceil(ssd_dims_of(n).N, N), true));
+}
+
 static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind, bool backward)
 {
-    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && kind != EXACT;
+    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && saves_states(n, m, kind);
     plan_builder w = { .p = p,
+                       .m = m,
                        .d = ssd_dims_of(n),
                        .ids = n->in[IDS] != NULL,
                        .backward = backward,
                        .exact = kind == EXACT,
+                       .mma = kind == FUSED_MMA,
                        .kept = kept };
     w.t = ssd_tile_dims(&w.d);
-    w.tiled = kind != EXACT && ssd_is_tiled(n);
+    w.tiled = w.mma || (kind != EXACT && ssd_is_tiled(n));
     if (w.tiled) w.pad = ssd_padding_of(n);
     w.r = ssd_segments_of(&w.t, m->sm, backward || w.kept);
     if (!w.exact && !w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
@@ -408,6 +391,7 @@ static void plan_pad(const plan_builder *w, int64_t sms, bool out)
 static const char *scan_kernel(const plan_builder *w, bool rev)
 {
     if (w->exact) return rev ? "ssd_exact_scan_rev" : "ssd_exact_scan";
+    if (w->mma) return rev ? "ssd_mma_scan_rev" : "ssd_mma_scan";
     if (w->tiled) return rev ? "ssd_tiled_scan_rev" : "ssd_tiled_scan";
     return rev ? "ssd_scan_rev" : "ssd_scan";
 }
@@ -415,10 +399,11 @@ static const char *scan_kernel(const plan_builder *w, bool rev)
 static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
 {
     const ssd_dims d = ssd_dims_of(n);
-    MBA_TRY(check_fused(n, &d, m, kind));
-    if (!ssd_is_tiled(n)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
+    MBA_TRY(check_fused(n, &d, m, kind, false));
+    if (kind != FUSED_MMA && !ssd_is_tiled(n))
+        MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
     const plan_builder w = begin_plan(p, n, m, kind, false);
-    if (w.exact) ssd_save_nothing(p);
+    if (!w.kept) ssd_save_nothing(p);
     plan_padded(&w);
     if (is_padded(&w)) plan_pad(&w, m->sm, false);
     plan_prep(&w);
@@ -430,6 +415,10 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 
 mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, FUSED); }
 mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, EXACT); }
+mba_status ssd_fused_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return plan_fwd(p, n, m, FUSED_MMA);
+}
 
 /* ---- backward: states if not saved, reverse scan, then sums over heads and over tokens ---- */
 
@@ -446,7 +435,7 @@ static void plan_bwd_scratch(const plan_builder *w)
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + max_subranges(w) * P)));
 }
 
-/* ssd_bwd_slow. Ordinary data has no wide-range heads: blocks read the flags and return. */
+/* ssd_bwd_slow of a fresh model, which has no wide-range heads: blocks read the flags and return. */
 static void plan_bwd_slow(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < 2 * sms ? blocks : 2 * sms;
@@ -480,13 +469,26 @@ enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
 /* Heads, or tiles of p, of a group that a block of ssd_bwd_bc loops over. */
 static int64_t group_heads(const plan_builder *w) { return w->d.J * mba_ceil(w->d.P, P); }
 
+/* The copies of one head. */
+static void plan_bc_sources(const plan_builder *w, mba_launch *l)
+{
+    const double x = 2 * TILE_BYTES * real_share_p(w), state = (double)(2 * TILE_BYTES * bf16_per_value(w));
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), x);
+    mba_phase_move(l, MBA_ASYNC, w->saved, state);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), state);
+    mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
+}
+
 /* One head: a warpgroup scales, multiplies, waits for its products and sums the increments. Of its vector work only the
  * scaling of dy overlaps with its own products. */
 static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *k)
 {
     const char *mix = k->name;
     mba_phase_work(l, MBA_LOOP, (double)group_heads(w), NULL);
-    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    if (w->mma) plan_bc_sources(w, l);
+    mba_phase_work(l, w->mma ? MBA_BARRIER : MBA_RING_WAIT, w->mma ? 1 : 0, NULL);
+    if (w->mma) mba_phase_work(l, MBA_FMA, STATE, NULL); // <H1, G1>
     mba_phase_work(l, MBA_HALF2, k->half2, mix);
     mba_phase_work(l, MBA_SMEM, k->tiles_read * TILE_BYTES, NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
@@ -502,14 +504,15 @@ static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *
 static void plan_bc(const plan_builder *w, int64_t sms)
 {
     const bc_kernel *k = w->exact ? &bc_exact : w->tiled ? &bc_tiled : &bc_fused;
+    const int        stages = ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
     const char      *mix = k->name;
     const int64_t    blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
-    const double     bc = 2.0 * Q * N * 2 * real_share_n(w), x = 2 * TILE_BYTES * real_share_p(w);
-    const double     trips = (double)blocks / (double)grid, state = (double)(2 * TILE_BYTES * bf16_per_value(w));
-    mba_launch      *l = mba_plan_launch(w->p, k->name, MBA_MIXED, grid, SCAN_THREADS);
-    l->regs = 168;
-    l->smem_bytes = SSD_BC_SMEM;
-    l->ring_depth = w->exact ? 1 : 2;
+    const double     bc = 2.0 * Q * N * 2 * real_share_n(w), trips = (double)blocks / (double)grid;
+    mba_launch      *l = mba_plan_launch(w->p, w->mma ? "ssd_mma_bc" : k->name, MBA_MIXED, grid,
+                                    w->mma ? 256 : SCAN_THREADS);
+    l->regs = w->mma ? 255 : 168;
+    l->smem_bytes = w->mma ? (size_t)(MMA_BC_REST + stages * SSD_MMA_BC_STAGE) : SSD_BC_SMEM;
+    l->ring_depth = w->mma ? stages : w->exact ? 1 : 2;
     l->persistent = true;
     l->tiles = blocks;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
@@ -525,15 +528,12 @@ static void plan_bc(const plan_builder *w, int64_t sms)
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DBM), bc);
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DCM), bc);
     mba_phase_work(l, MBA_END, 0, NULL);
+    if (w->mma) return;
     mba_launch_role(l, 4);
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_LOOP, (double)group_heads(w), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), x);
-    mba_phase_move(l, MBA_ASYNC, w->saved, state);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK), state);
-    mba_phase_move(l, MBA_ASYNC, w->records_back, 2 * SSD_RECORD * 4);
+    plan_bc_sources(w, l);
     mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL); // <H1, G1>; exact adds residuals
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -565,10 +565,11 @@ static void plan_finish(const plan_builder *w)
 static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
 {
     const ssd_dims d = ssd_dims_of(n);
-    MBA_TRY(check_fused(n, &d, m, kind));
+    MBA_TRY(check_fused(n, &d, m, kind, true));
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
-    if (!ssd_is_tiled(n)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
+    if (kind != FUSED_MMA && !ssd_is_tiled(n))
+        MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
     const plan_builder w = begin_plan(p, n, m, kind, true);
     const double       saves = (double)(STATE * bf16_per_value(&w));
     plan_bwd_scratch(&w);
@@ -590,3 +591,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 
 mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, FUSED); }
 mba_status ssd_bwd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, EXACT); }
+mba_status ssd_bwd_fused_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    return plan_bwd(p, n, m, FUSED_MMA);
+}

@@ -2,8 +2,8 @@
 /* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, token by token in fp32.
  *
  * ssd_bwd_bc counts such heads as zero (a pivot cannot serve them); this kernel runs before it and leaves their dB and
- * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. Ordinary models have no such
- * head: the blocks then read the flags and return.
+ * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. A fresh model has no such
+ * head: the blocks then read the flags and return. Steps grow in training, and some heads then have one (ssd.md).
  *
  * kernel     ssd_bwd_slow    persistent loop over (sequence, pair of chunks, group); one thread per n; heads in order
  * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB

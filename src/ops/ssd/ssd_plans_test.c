@@ -16,7 +16,7 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
 {
     (void)state;
     static const mba_case peer = { { 4, 4096, 64, 64, 1, 128, 256, SKIP_HEAD | BIAS | MODEL }, "mamba2-1.3b" };
-    enum { WAYS = 3 }; // chunked, persistent, bc_fused follow `fused` in the list
+    enum { WAYS = 3 }; // chunked, persistent, bc_fused follow `fused` and `fused_mma` in the list
     mba_case_graph o;
     assert_ok(mba_case_build(&o, &mba_op_ssd, &peer, (mba_case_how){ .compute = MBA_BF16 }));
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++)
@@ -25,7 +25,7 @@ static void steps_of_the_ladder_differ_from_chunked_in_one_thing(void **state)
             mba_plan        plan[WAYS];
             if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
             for (int k = 0; k < WAYS; k++)
-                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[1 + k], &machines[m]));
+                assert_ok(mba_plan_variant(&plan[k], NULL, o.g->arena, n, &n->op->cuda[2 + k], &machines[m]));
             assert_string_equal(plan[1].variant, "persistent");
             assert_int_equal(plan[1].nlaunches, plan[0].nlaunches);
             assert_int_equal(plan[2].nlaunches, plan[0].nlaunches - 1);

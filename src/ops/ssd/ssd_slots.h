@@ -2,9 +2,9 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused` and `exact` (ssd_fused.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel variants `chunked`,
- * `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans and launchers call
- * the same functions for geometry, so that both always agree. */
+ * `fused`, `fused_mma` and `exact` (ssd_fused*.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel
+ * variants `chunked`, `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans
+ * and launchers call the same functions for geometry, so that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
 #define MBA_SSD_SLOTS_H
 
@@ -150,6 +150,8 @@ enum {
     SSD_BC_SMEM = 227 * 1024,
     SSD_STATES_SMEM = 203 * 1024,
     SSD_SLOW_SMEM = 64 * 1024,
+    SSD_MMA_BC_STAGE = 8 * 8192 + 2 * SSD_RECORD * 4,
+    SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + 16 + SSD_MMA_BC_STAGE, /* with one stage */
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */
@@ -217,6 +219,8 @@ enum {
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_plan_fn   ssd_fused_mma_plan, ssd_bwd_fused_mma_plan; /* the same by mma.sync, sm_80 and later */
+mba_launch_fn ssd_fused_mma_cuda, ssd_bwd_fused_mma_cuda;
 mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
 mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 
