@@ -299,7 +299,7 @@ static void steps_are_no_worse_than_written_down(void **state)
         assert_true(fabs(error) < (strstr(p->subject, "chunked") ? 8.1 : 7));
         steps++;
     }
-    assert_true(steps >= 11);
+    assert_true(steps >= 10); // the eleventh is stale
     mba_measured_destroy(d);
 }
 

@@ -38,7 +38,7 @@ static bool number_of(const char *word, double *out)
     return !*end && isfinite(*out) && *out >= 0 && *out <= 1e9;
 }
 
-static mba_status take_row(mba_point *p, const char *where, int line, const char *at, const char *end)
+static mba_status take_row(mba_point *p, bool *stale, const char *where, int line, const char *at, const char *end)
 {
     static const char *const sets[] = { "fitted", "held", "coarse", "stale", "-" };
     char                     set[16], source[16], nodes[32], ms[32];
@@ -57,6 +57,7 @@ static mba_status take_row(mba_point *p, const char *where, int line, const char
     if (s < 2 && !(p->ms > 0)) return bad(where, line, "the time is 0 ms", "a prediction cannot be compared with it");
     p->set = s < 2 ? (mba_point_set)s : MBA_POINT_UNCOUNTED;
     p->source = (mba_point_source)c;
+    *stale = s == 3;
     return MBA_OK;
 }
 
@@ -67,7 +68,10 @@ static mba_status add_row(mba_measured *d, int64_t *room, const char *where, con
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for %d points", d->n);
     d->point = more;
     d->point[d->n] = (mba_point){ 0 };
-    return take_row(&d->point[d->n++], where, r->line, r->at, r->end);
+    bool stale = false;
+    MBA_TRY(take_row(&d->point[d->n], &stale, where, r->line, r->at, r->end));
+    d->n += !stale || d->point[d->n].source <= MBA_POINT_STEP; // a step that this tree's kernels no longer run
+    return MBA_OK;
 }
 
 mba_status mba_measured_parse(mba_measured **out, const char *where, const char *text, size_t bytes)

@@ -115,7 +115,7 @@ static void every_measured_size_is_predicted(void **state)
         steps += p->source == MBA_POINT_TOTAL;
         sums += p->source == MBA_POINT_SSM;
     }
-    assert_true(steps == 22 && sums == 14);
+    assert_true(steps == 21 && sums == 13);
     assert_int_equal(mba_score_variants(v, d), 12);
     mba_measured_destroy(d);
 }
