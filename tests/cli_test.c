@@ -18,7 +18,7 @@ static void help_ends_in_examples(void **state)
     says(run("doctor"), 0, "OpenBLAS");
     says(run("doctor"), 0, "SQLite");
     says(run("doctor"), 0, "zlib");
-    says(run("show --help"), 0, "source claims");
+    says(run("show --help"), 0, "source advice claims");
 }
 
 /* The first line is for programs: "mambascope 1.2.3 commit"; what it was built from and for follows, a line each. */
