@@ -47,7 +47,8 @@ template <bool BACK> static __device__ __forceinline__ void pad_block(const pad_
     }
 }
 static __global__ void __launch_bounds__(256) ssd_tiled_pad(const __grid_constant__ pad_task t) { pad_block<false>(t); }
-static __global__ void __launch_bounds__(256) ssd_tiled_unpad(const __grid_constant__ pad_task t)
+/* Four blocks per SM: for more of them the compiler spills on sm_80. */
+static __global__ void __launch_bounds__(256, 4) ssd_tiled_unpad(const __grid_constant__ pad_task t)
 {
     pad_block<true>(t);
 }
