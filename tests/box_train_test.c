@@ -88,7 +88,7 @@ static void every_family_has_the_same_bytes_on_any_number_of_ranks(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
-        char one[16], many[16];
+        char one[32], many[32];
         snprintf(one, sizeof one, "w%d-1", i);
         train(workload(i), SLOTS, 1, one, NULL);
         for (int ranks = 2; ranks <= RANKS_MOST; ranks *= 2) {

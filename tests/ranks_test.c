@@ -65,7 +65,7 @@ static void every_family_has_the_same_bytes_on_1_2_and_4_ranks(void **state)
                        i, n),
                  0, "20 steps");
         for (int n = 2; n <= 4; n *= 2) {
-            char one[16], many[16];
+            char one[32], many[32];
             snprintf(one, sizeof one, "f%d-1", i);
             snprintf(many, sizeof many, "f%d-%d", i, n);
             same_run(one, many);
