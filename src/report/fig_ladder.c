@@ -98,7 +98,7 @@ typedef struct aspect {
 enum { ASPECTS = 6 };
 static const aspect persistent_aspects[ASPECTS] = {
     { "block lifetime, mean", "µs", life_us },        { "DRAM bandwidth", "GB/s", mba_ssm_gb_s },
-    { "DRAM traffic of a step", "GB", dram_gb },      { "SSM operators, forward", "ms", forward_ms },
+    { "DRAM traffic of SSM", "GB", dram_gb },         { "SSM operators, forward", "ms", forward_ms },
     { "SSM operators, backward", "ms", backward_ms }, { "whole step", "ms", step_ms }
 };
 static const aspect fusion_aspects[ASPECTS] = {

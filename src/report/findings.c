@@ -300,10 +300,10 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
     mba_buf_put(b, "<p>");
     if (!isnan(v)) {
         k->say(b, r, run);
-    } else if (nothing) {
-        mba_buf_put(b, "Not applicable: the run has no SSM kernels.");
     } else if (k->number == mba_percent_vector && none_is_mixed(r->run[run].a)) {
         mba_buf_put(b, "No SSM kernel of this model is mixed (tensor and vector work), so there is nothing to judge.");
+    } else if (nothing) {
+        mba_buf_put(b, "Not applicable: the run has no SSM kernels.");
     } else {
         mba_buf_put(b, "Not measured here");
         if (f && *f->needs) mba_buf_put(b, ": it needs "), mba_buf_html(b, f->needs);

@@ -102,12 +102,12 @@ static void limits_card(mba_buf *b, const runs *r)
     }
     mba_buf_put(b, "</ul><div class=\"lrs\">");
     for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
-    mba_buf_add(
-        b,
-        "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on; below that "
-        "latency does. On chip: L1/shared memory, issue slots, vector pipes, special functions. Host: gaps "
-        "between kernels, copies. <a href=\"#fig2\">Roofline</a></p></div>",
-        MBA_BUSY_PCT);
+    mba_buf_add(b,
+                "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on, tensor "
+                "units first; below that latency does. On chip: L1/shared memory, issue slots, vector pipes, special "
+                "functions. Host: gaps "
+                "between kernels, copies. <a href=\"#fig2\">Roofline</a></p></div>",
+                MBA_BUSY_PCT);
 }
 
 /* ---- the kernel to fix ---- */
@@ -127,7 +127,8 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
         mba_buf_html(b, tip[0].remedy);
-        mba_buf_put(b, ".");
+        mba_buf_add(b, "; saves up to <b data-x=\"%s\">%s %%</b> of the step.", mba_exact(100 * tip[0].step_saved).s,
+                    mba_two_digits(100 * tip[0].step_saved).s);
     } else {
         mba_buf_put(b, "No rule finds a single cause.");
     }
@@ -145,8 +146,10 @@ static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
                 mba_two_digits(100 * most.part).s);
     for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
-    mba_buf_put(b, "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and the most that a fix "
-                   "can give. The cards of all kernels rank what to try. <a href=\"#explorer\">Kernels</a></p></div>");
+    mba_buf_put(b,
+                "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and what reaching the floor "
+                "would give; below, what to try first. The cards of all kernels rank the rest. <a "
+                "href=\"#explorer\">Kernels</a></p></div>");
 }
 
 /* ---- the hardware that helps ---- */
