@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -105,6 +106,33 @@ static mba_status no_command(const char *name)
     return mba_fail(MBA_E_ARG, "there is no command '%s'\nfix: %smambascope --help lists them", name,
                     mba_did_you_mean(&near).text);
 }
+
+/* OpenBLAS starts one thread per core when it is loaded, which we never use. Where the address space is limited (ulimit
+ * -v), such a thread retries forever for its buffer, or takes the room that CUDA's registration of kernels needs, which
+ * then crashes. So the program restarts without them before any constructor runs, and before a sanitizer is ready. */
+enum { ENVIRONMENT_MOST = 4096 };
+__attribute__((no_sanitize("address", "undefined", "thread"))) static void no_blas_threads(int argc, char **argv,
+                                                                                           char **envp)
+{
+    static char   none[] = "OPENBLAS_NUM_THREADS=1";
+    const size_t  name = sizeof "OPENBLAS_NUM_THREADS=" - 1;
+    char         *env[ENVIRONMENT_MOST + 2];
+    int           n = 0;
+    struct rlimit l;
+    (void)argc;
+    if (getrlimit(RLIMIT_AS, &l) != 0 || l.rlim_cur == RLIM_INFINITY) return;
+    for (; *envp; envp++) {
+        size_t same = 0;
+        while (none[same] && (*envp)[same] == none[same]) same++;
+        if ((!none[same] && !(*envp)[same]) || n == ENVIRONMENT_MOST) return;
+        if (same < name) env[n++] = *envp;
+    }
+    env[n++] = none;
+    env[n] = NULL;
+    execve("/proc/self/exe", argv, env); // if it fails, the program goes on with the threads
+}
+typedef void before_constructors(int argc, char **argv, char **envp);
+__attribute__((section(".preinit_array"), used)) static before_constructors *first_of_all[] = { no_blas_threads };
 
 int main(int argc, char **argv)
 {

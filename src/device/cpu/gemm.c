@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #ifdef __aarch64__
 #include <asm/hwcap.h>
@@ -236,20 +235,9 @@ static bool choose_core(void)
 #endif
 }
 
-/* OpenBLAS starts one thread per core when it is loaded, which we never use. If the address space is limited (ulimit
- * -v) and one of them gets no buffer, it retries forever, and the program cannot exit. */
-static bool choose_no_threads(void)
-{
-    struct rlimit l;
-    const char   *threads = getenv("OPENBLAS_NUM_THREADS");
-    return getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY && (!threads || strcmp(threads, "1") != 0)
-           && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0;
-}
-
 void mba_gemm_choose_kernels(char **argv)
 {
-    const bool core = choose_core(), threads = choose_no_threads();
-    if (core || threads) execv("/proc/self/exe", argv);
+    if (choose_core()) execv("/proc/self/exe", argv);
 }
 
 mba_kernels_words mba_cpu_kernels(void)

@@ -44,9 +44,8 @@ mba_gemm_fn mba_gemm_packed_base;
 #endif
 
 /* Call it first in main(). OpenBLAS selects its kernels when it is loaded, the generic ones for an unknown core. In
- * that case, unless OPENBLAS_CORETYPE is set, this restarts the program with a better core type (measured: gemm.c); and
- * without OpenBLAS's threads if the address space is limited. Returns if there is nothing to gain, or if the restart
- * fails. */
+ * that case, unless OPENBLAS_CORETYPE is set, this restarts the program with a better core type (measured: gemm.c).
+ * Returns if there is nothing to gain, or if the restart fails. */
 void mba_gemm_choose_kernels(char **argv);
 
 #endif
