@@ -20,7 +20,7 @@
 typedef struct mba_energy {
     double      step_j, unit_j, watts, units_per_j; /* NaN: not measured, or not reported; units/J = units/s per W */
     double      window_s, limit_w;                  /* NaN: not known */
-    const char *mode;                               /* of the steps: "plain", "attached"; NULL: none */
+    const char *mode;                               /* of the steps: "plain", "attached"; NULL: none; the store's */
     char        why[160];                           /* why nothing is reported; "" if something is */
 } mba_energy;
 

@@ -38,6 +38,8 @@ static mba_energy energy_of_row(const char *name, mba_row_energy row, double lim
     assert_ok(mba_store_open(&store, scratch(name)));
     assert_ok(mba_analysis_create(&view, store));
     assert_ok(mba_energy_of(&e, view));
+    assert_string_equal(e.mode, row.mode); // the store's memory: it ends with it
+    e.mode = NULL;
     end();
     return e;
 }
@@ -54,7 +56,6 @@ static void what_counts_is_reported(void **state)
     assert_near(e.units_per_j, 512 / 69.0, 1e-9);
     assert_near(e.watts, 690, 1e-9);
     assert_string_equal(e.why, "");
-    assert_string_equal(e.mode, "plain");
     assert_near(energy_of_row("no_limit.db", two_s, 0).watts, 690, 1e-9);
 }
 
