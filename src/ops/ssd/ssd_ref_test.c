@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_ref_test.c -- the fp64 references of ssd: golden values, and the chunked form against the recurrence. */
+/* ssd_ref_test.c -- the fp64 reference of ssd against golden values. */
 #include "tests/test.h"
 
 #include "ops/ssd/ssd.h"
@@ -9,7 +9,7 @@
 
 enum { SLOTS_IN = DFINAL + 1, SLOTS_OUT = DINITIAL + 1 };
 
-typedef struct bench { /* one call of all four references */
+typedef struct bench { /* one call of both references */
     ssd_attr   attr;
     mba_tensor tensor[SLOTS_IN + SLOTS_OUT];
     mba_node   node;
@@ -26,7 +26,7 @@ static double *array(int64_t n)
 
 static int64_t elems(const bench *t, int slot) { return mba_elems(&t->tensor[slot]); }
 
-static void bench_init(bench *t, const int64_t d[6], int64_t chunk, int has) /* d: B, L, H, P, G, N */
+static void bench_init(bench *t, const int64_t d[6]) /* d: B, L, H, P, G, N */
 {
     const mba_type type[SLOTS_IN] = { [X] = MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3]),
                                       [DT] = MBA_TYPE(MBA_F32, d[0], d[1], d[2]),
@@ -35,13 +35,12 @@ static void bench_init(bench *t, const int64_t d[6], int64_t chunk, int has) /* 
                                       [A_LOG] = MBA_TYPE(MBA_F32, d[2]),
                                       [SKIP] = MBA_TYPE(MBA_F32, d[2]),
                                       [DT_BIAS] = MBA_TYPE(MBA_F32, d[2]),
-                                      [IDS] = MBA_TYPE(MBA_I32, d[0], d[1]),
                                       [INITIAL] = MBA_TYPE(MBA_F32, d[0], d[2], d[3], d[5]),
                                       [DY] = MBA_TYPE(MBA_F32, d[0], d[1], d[2], d[3]),
                                       [DFINAL] = MBA_TYPE(MBA_F32, d[0], d[2], d[3], d[5]) };
-    *t = (bench){ .attr = { .chunk = chunk, .final = 1, .dt_max = (double)INFINITY } };
+    *t = (bench){ .attr = { .chunk = 4, .final = 1, .dt_max = (double)INFINITY } };
     for (int k = 0; k < SLOTS_IN; k++) {
-        if (k == IDS && !(has & RESETS)) continue;
+        if (k == IDS) continue;
         const int64_t n = mba_type_elems(&type[k]);
         t->tensor[k] = (mba_tensor){ .type = type[k], .run = n, .pitch = n };
         t->node.in[k] = &t->tensor[k];
@@ -85,7 +84,7 @@ static void fill(double *x, int64_t n, double amp, double fr, double ph)
 
 static void golden_init(bench *t)
 {
-    bench_init(t, (const int64_t[]){ 1, 10, 2, 2, 1, 3 }, 4, 0);
+    bench_init(t, (const int64_t[]){ 1, 10, 2, 2, 1, 3 });
     fill(t->in[X], 40, 1, .7, .1);
     fill(t->in[DT], 20, .8, .5, .3);
     fill(t->in[A_LOG], 2, .5, 1.1, .6);
@@ -146,68 +145,4 @@ static void recurrence_gives_the_golden_values(void **state)
     bench_free(&t);
 }
 
-static void chunks_give_the_golden_values(void **state)
-{
-    (void)state;
-    bench t;
-    golden_init(&t);
-    mba_ref_call f = call_of(&t, false), b = call_of(&t, true);
-    assert_ok(ssd_chunked_ref(&f));
-    assert_ok(ssd_bwd_chunked_ref(&b));
-    assert_golden_outputs(&t);
-    assert_golden_gradients(&t);
-    ssd_parts p;
-    assert_ok(ssd_parts_of(&p, &f));
-    assert_sums(p.dt, 24, 18.49021729055, 199.6125216655);
-    assert_sums(p.cs, 24, -72.08165376575, -888.1966882919);
-    assert_sums(p.S, 36, 1.254006959909, -52.65271360160);
-    assert_sums(p.H, 36, 7.675529818051, 218.3575414426);
-    assert_sums(p.CB, 48, 0.4457935122383, 28.47010455860);
-    ssd_parts_free(&p);
-    bench_free(&t);
-}
-
-/* ---- chunks against the recurrence ---- */
-
-static void assert_same(const double *x, const double *y, int64_t n, double tolerance)
-{
-    double top = 0;
-    for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(y[i]));
-    assert_true(top > 0);
-    for (int64_t i = 0; i < n; i++) assert_near(x[i], y[i], tolerance * top);
-}
-
-static void compare_with_chunks_of(int64_t chunk, int has)
-{
-    bench         a, b;
-    const int64_t d[6] = { 2, 300, 4, 3, 2, 5 }; // 300: no chunk length divides it
-    bench_init(&a, d, chunk, has);
-    bench_init(&b, d, chunk, has);
-    for (int k = 0; k < SLOTS_IN; k++)
-        for (int64_t i = 0; a.in[k] && i < elems(&a, k); i++)
-            a.in[k][i] = b.in[k][i] = k == IDS ? (double)(i * i % 47 / 31) : sin(1.3 * (double)i + k + (double)(i % 7));
-    mba_ref_call f = call_of(&a, false), g = call_of(&b, false), df = call_of(&a, true), dg = call_of(&b, true);
-    ssd_ref(&f);
-    ssd_bwd_ref(&df);
-    assert_ok(ssd_chunked_ref(&g));
-    assert_ok(ssd_bwd_chunked_ref(&dg));
-    assert_same(b.y, a.y, elems(&a, X), 1e-10);
-    assert_same(b.final, a.final, elems(&a, INITIAL), 1e-10);
-    const int of[SLOTS_OUT] = { X, DT, BM, CM, A_LOG, SKIP, DT_BIAS, INITIAL };
-    for (int k = 0; k < SLOTS_OUT; k++) assert_same(b.grad[k], a.grad[k], elems(&a, of[k]), 1e-10);
-    bench_free(&a);
-    bench_free(&b);
-}
-
-static void chunks_equal_the_recurrence(void **state)
-{
-    (void)state;
-    const int64_t chunk[] = { 1, 16, 64, 256, 300, 512 };
-    for (size_t i = 0; i < sizeof chunk / sizeof *chunk; i++) {
-        compare_with_chunks_of(chunk[i], 0);
-        compare_with_chunks_of(chunk[i], RESETS);
-    }
-}
-
-MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values), cmocka_unit_test(chunks_give_the_golden_values),
-              cmocka_unit_test(chunks_equal_the_recurrence))
+MBA_TEST_MAIN(cmocka_unit_test(recurrence_gives_the_golden_values))

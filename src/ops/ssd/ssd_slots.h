@@ -48,16 +48,6 @@ void    ssd_ref(const mba_ref_call *c);
 void    ssd_bwd_ref(const mba_ref_call *c);
 int64_t ssd_ref_space(const mba_node *n); /* scratch of both, in doubles */
 
-/* The same in chunks of attr->chunk (ssd.md, "Chunked form"), and its intermediate values:
- * dt, cs (B, H, c, Q)   S, H (B, c, H, P, N)   CB (B, c, G, Q, Q), with c = ceil(L / Q). Freed by ssd_parts_free. */
-typedef struct ssd_parts {
-    double *dt, *cs, *S, *H, *CB, *last, *work;
-} ssd_parts;
-MBA_MUST mba_status ssd_parts_of(ssd_parts *out, const mba_ref_call *c);
-void                ssd_parts_free(ssd_parts *p);
-MBA_MUST mba_status ssd_chunked_ref(const mba_ref_call *c);
-MBA_MUST mba_status ssd_bwd_chunked_ref(const mba_ref_call *c);
-
 /* ---- the CPU path: its chunk and its scratch memory (ssd_chunk.h) ---- */
 enum { SSD_CHUNK = 32, SSD_PAD = 16 }; /* rows are padded to 16 numbers, the lanes of AVX-512 */
 
