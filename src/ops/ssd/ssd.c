@@ -236,6 +236,58 @@ static double ssd_bwd_terms(const mba_node *n, int out)
     }
 }
 
+/* ---- CUDA: what the plans of all variants ask ---- */
+
+bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
+{
+    const int rank = (int)t->type.rank;
+    *a = (ssd_axes){ { 0 } };
+    if (rank > 3 && t->run % t->type.dim[3]) return false;
+    for (int i = 0; i < 3 && i < rank; i++)
+        if (!mba_axis_stride(&a->axis[i], t, i)) return false;
+    return true;
+}
+
+static bool is_param(const mba_node *n, const mba_tensor *t)
+{
+    return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
+}
+
+mba_status ssd_check_axes(const mba_node *n)
+{
+    ssd_axes a;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
+                      "%s is a view without one stride per axis\n"
+                      "fix: slice whole columns, or copy it first",
+                      n->op->in[k].name);
+    for (int k = 0; k < MBA_OUT_MAX; k++)
+        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
+                      "%s is a view without one stride per axis", n->op->out[k].name);
+    return MBA_OK;
+}
+
+bool ssd_rows_aligned(const mba_tensor *t)
+{
+    ssd_axes a;
+    return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
+           || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0
+               && a.axis[2] % 8 == 0);
+}
+
+bool ssd_vec_aligned(const mba_node *n)
+{
+    bool fits = true;
+    for (int k = 0; k < MBA_IN_MAX; k++) fits = fits && ssd_rows_aligned(n->in[k]);
+    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && ssd_rows_aligned(n->out[k]);
+    return fits;
+}
+
+void ssd_save_nothing(mba_plan *p)
+{
+    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;
+}
+
 /* ---- CPU ---- */
 
 static int64_t rounded(int64_t n, int64_t to) { return mba_ceil(n, to) * to; }

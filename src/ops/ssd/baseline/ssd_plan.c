@@ -33,16 +33,6 @@ ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind kind)
     return t;
 }
 
-bool ssd_axes_of(ssd_axes *a, const mba_tensor *t)
-{
-    const int rank = (int)t->type.rank;
-    *a = (ssd_axes){ { 0 } };
-    if (rank > 3 && t->run % t->type.dim[3]) return false;
-    for (int i = 0; i < 3 && i < rank; i++)
-        if (!mba_axis_stride(&a->axis[i], t, i)) return false;
-    return true;
-}
-
 /* What the functions below read. */
 typedef struct plan_builder {
     mba_plan          *p;
@@ -57,41 +47,6 @@ typedef struct plan_builder {
 
 /* Whether the backward pass stores the rounding residual of C B^T. */
 static bool keeps_low(const plan_builder *w) { return w->kind == SSD_CHUNKED || w->kind == SSD_PERSISTENT; }
-
-static bool is_param(const mba_node *n, const mba_tensor *t)
-{
-    return t == n->in[A_LOG] || t == n->in[SKIP] || t == n->in[DT_BIAS];
-}
-
-mba_status ssd_check_axes(const mba_node *n)
-{
-    ssd_axes a;
-    for (int k = 0; k < MBA_IN_MAX; k++)
-        MBA_REFUSE_IF(n->in[k] && !is_param(n, n->in[k]) && !ssd_axes_of(&a, n->in[k]),
-                      "%s is a view without one stride per axis\n"
-                      "fix: slice whole columns, or copy it first",
-                      n->op->in[k].name);
-    for (int k = 0; k < MBA_OUT_MAX; k++)
-        MBA_REFUSE_IF(n->out[k] && n->out[k]->type.rank > 2 && !ssd_axes_of(&a, n->out[k]),
-                      "%s is a view without one stride per axis", n->op->out[k].name);
-    return MBA_OK;
-}
-
-bool ssd_rows_aligned(const mba_tensor *t)
-{
-    ssd_axes a;
-    return !t || t->type.rank != 4 || t->type.dtype != MBA_BF16
-           || (t->offset % 8 == 0 && ssd_axes_of(&a, t) && a.axis[0] % 8 == 0 && a.axis[1] % 8 == 0
-               && a.axis[2] % 8 == 0);
-}
-
-bool ssd_vec_aligned(const mba_node *n)
-{
-    bool fits = true;
-    for (int k = 0; k < MBA_IN_MAX; k++) fits = fits && ssd_rows_aligned(n->in[k]);
-    for (int k = 0; k < MBA_OUT_MAX; k++) fits = fits && ssd_rows_aligned(n->out[k]);
-    return fits;
-}
 
 static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
 {
@@ -166,12 +121,19 @@ static void end_tiles(const plan_builder *w, mba_launch *l)
 
 /* ---- vector kernels ---- */
 
+typedef struct operand {
+    int    arg;
+    double bytes;
+} operand;
+
 /* A vector kernel with one warp per (chunk, head), 32 positions at a time. waits: round trips to memory per 32
- * positions; in, out, cs: bytes per position; fma, alu, sfu: instructions per position, counted in the SASS. */
+ * positions; from, to, cs: bytes per position; issued: FMA, ALU and special instructions per position, counted in the
+ * SASS. */
 typedef struct steps {
     const char *kernel;
-    int         regs, waits, from, to, parts; /* parts: stores that share a sector of the result */
-    double      in, out, cs, fma, alu, sfu;   /* cs: cumulative decays, which are written too */
+    int         regs, waits, parts; /* parts: stores that share a sector of the result */
+    operand     from, to;
+    double      cs, issued[3]; /* cs: cumulative decays, which are written too */
 } steps;
 
 static void plan_steps(const plan_builder *w, const steps *s)
@@ -179,11 +141,11 @@ static void plan_steps(const plan_builder *w, const steps *s)
     const double waits = (double)(s->waits * mba_ceil(w->d.Q, 32)), n = 8 * (double)w->d.Q / waits;
     mba_launch  *l = begin_tiles(w, s->kernel, MBA_VECTOR, w->chunks * mba_ceil(w->d.H, 8), 256, s->regs, 0);
     mba_phase_work(l, MBA_LOOP, waits, NULL);
-    mba_phase_move(l, MBA_LOAD, s->from, n * s->in);
-    mba_phase_work(l, MBA_FMA, n * s->fma, s->kernel);
-    mba_phase_work(l, MBA_ALU, n * s->alu, s->kernel);
-    mba_phase_work(l, MBA_SFU, n * s->sfu, s->kernel);
-    mba_phase_move(l, MBA_STORE, s->to, n * s->out);
+    mba_phase_move(l, MBA_LOAD, s->from.arg, n * s->from.bytes);
+    mba_phase_work(l, MBA_FMA, n * s->issued[0], s->kernel);
+    mba_phase_work(l, MBA_ALU, n * s->issued[1], s->kernel);
+    mba_phase_work(l, MBA_SFU, n * s->issued[2], s->kernel);
+    mba_phase_move(l, MBA_STORE, s->to.arg, n * s->to.bytes);
     if (s->parts > 1) mba_phase_share(l, s->parts);
     if (s->cs > 0) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CS_WORK), n * s->cs);
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -196,30 +158,24 @@ static void plan_cumsum(const plan_builder *w)
     plan_steps(w, &(steps){ .kernel = "chunk_cumsum_fwd",
                             .regs = 48,
                             .waits = 2,
-                            .from = MBA_ARG_IN(DT),
-                            .in = w->e,
-                            .to = MBA_ARG_SCRATCH(SSD_STEPS_WORK),
-                            .out = 12,
+                            .from = { MBA_ARG_IN(DT), w->e },
+                            .to = { MBA_ARG_SCRATCH(SSD_STEPS_WORK), 12 },
                             .cs = (double)w->t.cs_bytes,
-                            .fma = 70,
-                            .alu = 79,
-                            .sfu = 9 });
+                            .issued = { 70, 79, 9 } });
 }
 
 /* One pass from the end of the chunk, one from its beginning with two waits: for the sums of tiles, then for the values
  * that they are added to. */
 static void plan_ddacs(const plan_builder *w)
 {
-    plan_steps(w, &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable",
-                            .regs = 56,
-                            .waits = 3,
-                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .in = 4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2), // plus dt and its gradient
-                            .to = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .out = 8,
-                            .fma = 120,
-                            .alu = 95,
-                            .sfu = 3 });
+    plan_steps(w,
+               &(steps){ .kernel = "chunk_scan_bwd_ddacs_stable",
+                         .regs = 56,
+                         .waits = 3,
+                         .from = { MBA_ARG_SCRATCH(SSD_SUMS_WORK),
+                                   4.0 * (double)(w->t.tiles + 1 + 2 * w->t.ntiles + 2) }, // plus dt and its gradient
+                         .to = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 8 },
+                         .issued = { 120, 95, 3 } });
 }
 
 static void plan_cumsum_bwd(const plan_builder *w)
@@ -227,14 +183,10 @@ static void plan_cumsum_bwd(const plan_builder *w)
     plan_steps(w, &(steps){ .kernel = "chunk_cumsum_bwd",
                             .regs = 64,
                             .waits = 1,
-                            .from = MBA_ARG_SCRATCH(SSD_SUMS_WORK),
-                            .in = 12 + w->e,
-                            .to = MBA_ARG_OUT(DDT),
-                            .out = w->e,
+                            .from = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 12 + w->e },
+                            .to = { MBA_ARG_OUT(DDT), w->e },
                             .parts = (int)(32 / w->e),
-                            .fma = 67,
-                            .alu = 52,
-                            .sfu = 4 });
+                            .issued = { 67, 52, 4 } });
 }
 
 static void plan_passing(const plan_builder *w, bool backward)
@@ -267,21 +219,18 @@ static void plan_parts(const plan_builder *w)
 /* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales operands ---- */
 
 typedef struct product {
-    const char *kernel; /* name with tensor cores; plain: without */
-    const char *plain;
+    const char *kernel[2]; /* without and with tensor cores */
     int64_t     grid;
     int         block, regs, stages;
     size_t      smem_bytes;
-    double      m, n, k, trips;  /* k: per step */
-    int         left, right, to; /* operands; their bytes per step, bytes of the result */
-    double      left_bytes, right_bytes, to_bytes;
-    double      fma, sfu; /* lane operations per step besides the product */
-    double      alu;      /* set where they are counted in the SASS */
-    bool        triangle; /* row tile i takes i + 1 more steps, with left2 and right2 */
+    double      tile[2], trips;  /* m, n: a step multiplies (m, 64) by (64, n) */
+    operand     left, right, to; /* bytes per step; of the result per block */
+    double      fma, sfu;        /* lane operations per step besides the product */
+    double      alu;             /* set where they are counted in the SASS */
+    bool        triangle;        /* row tile i takes i + 1 more steps, with left2 and right2 */
     int         left2, right2;
     int         sharers;       /* blocks that share left2 */
-    int         also[2];       /* an operand that a block reads besides, and one it writes */
-    double      also_bytes[2]; /* their bytes per block */
+    operand     reads, writes; /* besides; bytes per block */
     bool        computes_cb;   /* begins by computing a tile of C B^T */
     bool        reads_low;     /* also reads the residuals of a tile of C B^T */
     double      low_bytes;     /* bytes of residuals written with the result */
@@ -330,12 +279,12 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
 {
     const mba_work copy = w->tensor ? MBA_ASYNC : MBA_LOAD;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_move(l, copy, left, q->left_bytes);
+    mba_phase_move(l, copy, left, q->left.bytes);
     if (q->sharers) mba_phase_share(l, q->sharers);
-    mba_phase_move(l, copy, right, q->right_bytes);
+    mba_phase_move(l, copy, right, q->right.bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->m * q->n * q->k * done, NULL);
-    const char *mix = q->alu > 0 ? q->kernel : NULL;
+    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->tile[0] * q->tile[1] * T * done, NULL);
+    const char *mix = q->alu > 0 ? q->kernel[1] : NULL;
     if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, mix);
     if (q->alu > 0) mba_phase_work(l, MBA_ALU, q->alu, mix);
     if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, mix);
@@ -345,8 +294,8 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
 static void plan_product(const plan_builder *w, const product *q)
 {
     const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
-    const char     *kernel = w->tensor ? q->kernel : q->plain;
-    mba_launch     *l = begin_tiles(w, kernel, cls, q->grid, w->tensor ? q->block : 256, w->tensor ? q->regs : 128,
+    mba_launch     *l = begin_tiles(w, q->kernel[w->tensor], cls, q->grid, w->tensor ? q->block : 256,
+                                w->tensor ? q->regs : 128,
                                 w->tensor ? q->smem_bytes : 0); // `fma` has 71 to 163 registers
     const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
     const bool      by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
@@ -356,19 +305,19 @@ static void plan_product(const plan_builder *w, const product *q)
                                                 { (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->tables > 0) plan_tables(l, q->tables);
     if (q->computes_cb) plan_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    plan_steps_of(w, l, q, q->trips, q->left, q->right, 1);
+    plan_steps_of(w, l, q, q->trips, q->left.arg, q->right.arg, 1);
     if (q->triangle) {
         const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
-        const double done = w->tensor ? 1 - beyond_diagonal(q->m) / mean : 1;
+        const double done = w->tensor ? 1 - beyond_diagonal(q->tile[0]) / mean : 1;
         plan_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
     }
     const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
     if (passes > 1) mba_phase_work(l, MBA_LOOP, passes, NULL);
-    if (q->also_bytes[0] > 0) mba_phase_move(l, MBA_LOAD, q->also[0], q->also_bytes[0] / passes);
-    if (q->also_bytes[1] > 0) mba_phase_move(l, MBA_STORE, q->also[1], q->also_bytes[1] / passes);
+    if (q->reads.bytes > 0) mba_phase_move(l, MBA_LOAD, q->reads.arg, q->reads.bytes / passes);
+    if (q->writes.bytes > 0) mba_phase_move(l, MBA_STORE, q->writes.arg, q->writes.bytes / passes);
     if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st / passes);
     const int64_t parts = w->tensor && q->parts > 1 ? q->parts : 1;
-    mba_phase_move(l, MBA_STORE, q->to, q->to_bytes / passes);
+    mba_phase_move(l, MBA_STORE, q->to.arg, q->to.bytes / passes);
     mba_phase_share(l, parts);
     if (q->low_bytes > 0) {
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), q->low_bytes / passes);
@@ -383,46 +332,35 @@ static void plan_state(const plan_builder *w, bool output)
 {
     const ssd_dims *d = &w->d;
     const double    m = w->tensor ? 2 * T : T, n = w->tensor ? WIDE : T;
-    plan_product(w, &(product){ .kernel = output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd",
-                                .plain = output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+    plan_product(w, &(product){ .kernel = { output ? "chunk_scan_bwd_dstates_fma" : "chunk_state_fwd_fma",
+                                            output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd" },
                                 .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
                                 .block = 256,
                                 .regs = 128,
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q),
-                                .m = m,
-                                .n = n,
-                                .k = T,
+                                .tile = { m, n },
                                 .trips = (double)w->t.tiles,
-                                .left = MBA_ARG_IN(output ? DY : X),
-                                .left_bytes = m * T * w->e,
-                                .right = MBA_ARG_IN(output ? CM : BM),
-                                .right_bytes = n * T * w->e,
-                                .to = MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK),
-                                .to_bytes = m * n * w->st,
+                                .left = { MBA_ARG_IN(output ? DY : X), m * T * w->e },
+                                .right = { MBA_ARG_IN(output ? CM : BM), n * T * w->e },
+                                .to = { MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), m * n * w->st },
                                 .fma = m * T * (w->tensor ? 2 : 1) });
 }
 
 static void plan_bmm(const plan_builder *w, bool backward)
 {
     const int64_t t = w->t.tiles;
-    plan_product(w, &(product){ .kernel = "bmm_chunk_fwd",
-                                .plain = "bmm_chunk_fwd_fma",
+    plan_product(w, &(product){ .kernel = { "bmm_chunk_fwd_fma", "bmm_chunk_fwd" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
                                 .regs = 80,
                                 .stages = 2,
                                 .smem_bytes = 4 * TILE_BYTES,
-                                .m = T,
-                                .n = T,
-                                .k = T,
+                                .tile = { T, T },
                                 .trips = (double)mba_ceil(w->d.N, T),
-                                .left = MBA_ARG_IN(CM),
-                                .left_bytes = T * T * w->e,
-                                .right = MBA_ARG_IN(BM),
-                                .right_bytes = T * T * w->e,
-                                .to = MBA_ARG_SCRATCH(SSD_CB_WORK),
-                                .to_bytes = T * T * w->st,
+                                .left = { MBA_ARG_IN(CM), T * T * w->e },
+                                .right = { MBA_ARG_IN(BM), T * T * w->e },
+                                .to = { MBA_ARG_SCRATCH(SSD_CB_WORK), T * T * w->st },
                                 .parts = 2,
                                 .low_bytes = backward && keeps_low(w) ? T * T * w->st : 0 });
 }
@@ -432,31 +370,26 @@ static void plan_scan(const plan_builder *w, bool rev)
 {
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? 2 * T : T;
-    plan_product(w, &(product){ .kernel = rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd",
-                                .plain = rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+    plan_product(w, &(product){ .kernel = { rev ? "chunk_scan_chunk_state_bwd_dx_fma" : "chunk_scan_fwd_fma",
+                                            rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd" },
                                 .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
                                 .block = 256,
                                 .regs = w->t.rows == WIDE ? 120 : 84,
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
-                                .m = m,
-                                .n = n,
-                                .k = T,
+                                .tile = { m, n },
                                 .trips = (double)mba_ceil(d->N, T),
-                                .left = MBA_ARG_IN(rev ? BM : CM),
-                                .left_bytes = m * T * w->e,
-                                .right = MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK),
-                                .right_bytes = n * T * w->e,
+                                .left = { MBA_ARG_IN(rev ? BM : CM), m * T * w->e },
+                                .right = { MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->e },
                                 .triangle = true,
                                 .left2 = MBA_ARG_SCRATCH(SSD_CB_WORK),
                                 .right2 = MBA_ARG_IN(rev ? DY : X),
                                 .sharers = (int)(w->t.pairs * w->t.ptiles),
-                                .also = { MBA_ARG_IN(X), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-                                .also_bytes = { m * n * w->e, rev ? m * n / T * 4 : 0 }, // x: for D x and dD
+                                .reads = { MBA_ARG_IN(X), m * n * w->e }, // for D x and dD
+                                .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), rev ? m * n / T * 4 : 0 },
                                 .tables = w->tensor ? 2 * (double)d->Q : 0,
                                 .ends = (int)(m / 32) * 2, // 32 rows per pass
-                                .to = rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y),
-                                .to_bytes = m * n * w->e,
+                                .to = { rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), m * n * w->e },
                                 .fma = 4 * m * T,
                                 .sfu = w->tensor ? m * 32 : m * T });
 }
@@ -505,25 +438,20 @@ static void plan_heads(const plan_builder *w, bool output)
     const ssd_dims *d = &w->d;
     const double    m = (double)w->t.rows, n = w->tensor ? WIDE : T;
     plan_product(w, &(product){
-                        .kernel = output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db",
-                        .plain = output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+                        .kernel = { output ? "chunk_scan_bwd_dc_fma" : "chunk_state_bwd_db_fma",
+                                    output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db" },
                         .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
                         .block = 256,
                         .regs = w->t.rows == WIDE ? 254 : 178,
                         .stages = 4,
                         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows),
-                        .m = m,
-                        .n = n,
-                        .k = T,
+                        .tile = { m, n },
                         .trips = (double)(d->J * w->t.ptiles),
-                        .left = MBA_ARG_IN(output ? DY : X),
-                        .left_bytes = m * T * w->e,
-                        .right = MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK),
-                        .right_bytes = n * T * w->st,
-                        .also = { MBA_ARG_IN(output ? CM : BM), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-                        .also_bytes = { m * n * w->e, 4 * m * (double)d->J },
-                        .to = MBA_ARG_SCRATCH(SSD_DBC_WORK),
-                        .to_bytes = 4 * m * n,
+                        .left = { MBA_ARG_IN(output ? DY : X), m * T * w->e },
+                        .right = { MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), n * T * w->st },
+                        .reads = { MBA_ARG_IN(output ? CM : BM), m * n * w->e },
+                        .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 4 * m * (double)d->J },
+                        .to = { MBA_ARG_SCRATCH(SSD_DBC_WORK), 4 * m * n },
                         .fma = 2 * m * T + 2 * m * n });
 }
 
@@ -535,57 +463,43 @@ static void plan_dcb(const plan_builder *w)
     enum { THREADS = 128, FMA = 445 - 64, ALU = 339 - 96, SFU_DIAGONAL = 46, SFU = 12 };
     const int64_t t = w->t.tiles;
     const double  diagonal = 2 / (double)(t + 1); // share of all tiles
-    plan_product(w, &(product){
-                        .kernel = "chunk_scan_bwd_dcb",
-                        .plain = "chunk_scan_bwd_dcb_fma",
-                        .grid = w->chunks * w->d.G * t * (t + 1) / 2,
-                        .block = 128,
-                        .regs = 168,
-                        .stages = 3,
-                        .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
-                        .m = T,
-                        .n = T,
-                        .k = T,
-                        .trips = (double)(w->d.J * w->t.ptiles),
-                        .left = MBA_ARG_IN(DY),
-                        .left_bytes = T * T * w->e,
-                        .right = MBA_ARG_IN(X),
-                        .right_bytes = T * T * w->e,
-                        .also = { MBA_ARG_SCRATCH(SSD_CB_WORK), MBA_ARG_SCRATCH(SSD_SUMS_WORK) },
-                        .also_bytes = { w->kind == SSD_BC_FUSED ? 0 : T * T * w->st, 2.0 * T * 4 * (double)w->d.J },
-                        .to = MBA_ARG_SCRATCH(SSD_DCB_WORK),
-                        .to_bytes = T * T * w->st,
-                        .parts = 2,
-                        .fma = w->tensor ? THREADS * FMA : 6 * T * T,
-                        .alu = w->tensor ? THREADS * ALU : 0,
-                        .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
-                        .computes_cb = w->kind == SSD_BC_FUSED,
-                        .reads_low = keeps_low(w) });
+    plan_product(w, &(product){ .kernel = { "chunk_scan_bwd_dcb_fma", "chunk_scan_bwd_dcb" },
+                                .grid = w->chunks * w->d.G * t * (t + 1) / 2,
+                                .block = 128,
+                                .regs = 168,
+                                .stages = 3,
+                                .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
+                                .tile = { T, T },
+                                .trips = (double)(w->d.J * w->t.ptiles),
+                                .left = { MBA_ARG_IN(DY), T * T * w->e },
+                                .right = { MBA_ARG_IN(X), T * T * w->e },
+                                .reads = { MBA_ARG_SCRATCH(SSD_CB_WORK), w->kind == SSD_BC_FUSED ? 0 : T * T * w->st },
+                                .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 2.0 * T * 4 * (double)w->d.J },
+                                .to = { MBA_ARG_SCRATCH(SSD_DCB_WORK), T * T * w->st },
+                                .parts = 2,
+                                .fma = w->tensor ? THREADS * FMA : 6 * T * T,
+                                .alu = w->tensor ? THREADS * ALU : 0,
+                                .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
+                                .computes_cb = w->kind == SSD_BC_FUSED,
+                                .reads_low = keeps_low(w) });
 }
 
 static void plan_bmm_bwd(const plan_builder *w, bool output)
 {
     const double n = w->tensor ? WIDE : T;
-    plan_product(w, &(product){ .kernel = "bmm_chunk_bwd",
-                                .plain = "bmm_chunk_bwd_fma",
+    plan_product(w, &(product){ .kernel = { "bmm_chunk_bwd_fma", "bmm_chunk_bwd" },
                                 .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
                                 .block = 128,
                                 .regs = 130,
                                 .stages = 3,
                                 .smem_bytes = 9 * TILE_BYTES,
-                                .m = T,
-                                .n = n,
-                                .k = T,
+                                .tile = { T, n },
                                 .trips = (double)(w->t.tiles + 1) / 2,
-                                .left = MBA_ARG_SCRATCH(SSD_DCB_WORK),
-                                .left_bytes = T * T * w->st,
-                                .right = MBA_ARG_IN(output ? BM : CM),
-                                .right_bytes = n * T * w->e,
-                                .also = { MBA_ARG_SCRATCH(SSD_DBC_WORK) },
-                                .also_bytes = { T * n * 4 },
+                                .left = { MBA_ARG_SCRATCH(SSD_DCB_WORK), T * T * w->st },
+                                .right = { MBA_ARG_IN(output ? BM : CM), n * T * w->e },
+                                .reads = { MBA_ARG_SCRATCH(SSD_DBC_WORK), T * n * 4 },
                                 .ends = 2 * 8 * 2, // one value, one store at a time
-                                .to = MBA_ARG_OUT(output ? DCM : DBM),
-                                .to_bytes = T * n * w->e,
+                                .to = { MBA_ARG_OUT(output ? DCM : DBM), T * n * w->e },
                                 .parts = 2 });
 }
 
@@ -620,11 +534,6 @@ static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, co
                   "more blocks or positions than a launch can number");
     plan_scratch(w, n->in[IDS] != NULL, backward);
     return MBA_OK;
-}
-
-void ssd_save_nothing(mba_plan *p)
-{
-    for (int k = KEPT_STATES; k <= KEPT_REACH; k++) p->leaves |= 1u << k;
 }
 
 static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, ssd_baseline_kind kind)
