@@ -48,30 +48,43 @@ template <int MT> static __device__ __forceinline__ void scale_columns(uint32_t 
     }
 }
 
-/* acc (16 MT rows, 64 columns) += A (16 MT, 16) B (16, 64). step_columns: the rows of B's tile are k; step_rows: n. */
-template <int MT>
-static __device__ __forceinline__ void step_columns(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4],
-                                                    const unsigned char *tile, int k)
+/* Calls f(m, n, r) for the accumulators [m][n][2 r] and [2 r + 1] of a lane: row 16 m + 8 r + lane_row(), columns
+ * 8 n + 2 lane_pair() and the next. */
+template <int MT, int NT, typename F> static __device__ __forceinline__ void for_fragments(const F &f)
 {
 #pragma unroll
-    for (int n = 0; n < 4; n++) {
-        uint32_t B[4];
-        b_columns(B, tile, n * 16, k);
+    for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int m = 0; m < MT; m++) {
-            mma(acc[m][2 * n], A[m], B[0], B[1]);
-            mma(acc[m][2 * n + 1], A[m], B[2], B[3]);
-        }
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) f(m, n, r);
+}
+
+/* A ring of STAGES stages, filled by cp.async. start_ring: all but one. advance_ring: the one that step i - 1 used,
+ * after all warps are done with it. */
+template <int STAGES, typename F> static __device__ __forceinline__ void start_ring(int steps, const F &fetch)
+{
+    for (int i = 0; i < STAGES - 1; i++) {
+        if (i < steps) fetch(i);
+        cp_commit();
     }
 }
-template <int MT>
-static __device__ __forceinline__ void step_rows(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4],
-                                                 const unsigned char *tile, int k)
+template <int STAGES, typename F> static __device__ __forceinline__ void advance_ring(int i, int steps, const F &fetch)
+{
+    if (i + STAGES - 1 < steps) fetch(i + STAGES - 1);
+    cp_commit();
+}
+
+/* acc (16 MT rows, 64 columns) += A (16 MT, 16) B (16, 64). The rows of B's tile are k; N_ROWS: n. */
+template <bool N_ROWS = false, int MT>
+static __device__ __forceinline__ void multiply_step(float (&acc)[MT][8][4], const uint32_t (&A)[MT][4],
+                                                     const unsigned char *tile, int k)
 {
 #pragma unroll
     for (int n = 0; n < 4; n++) {
         uint32_t B[4];
-        b_rows(B, tile, n * 16, k);
+        if (N_ROWS) b_rows(B, tile, n * 16, k);
+        else b_columns(B, tile, n * 16, k);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
             mma(acc[m][2 * n], A[m], B[0], B[1]);
@@ -121,10 +134,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
                                real - i * 64, a.N - n0 - u * 64);
         }
     };
-    for (int i = 0; i < STATE_STAGES - 1; i++) {
-        if (i < steps) fetch(i);
-        cp_commit();
-    }
+    start_ring<STATE_STAGES>(steps, fetch);
     for (int i = tid; i < a.Q; i += 256) {
         const int     u = i / (a.Q / 2), l = i % (a.Q / 2) * 2;
         const int64_t at = steps_at(a, b, h0 + min(u, heads - 1), c) + l;
@@ -136,8 +146,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
     for (int i = 0; i < steps; i++) {
         cp_wait<STATE_STAGES - 2>();
         __syncthreads();
-        if (i + STATE_STAGES - 1 < steps) fetch(i + STATE_STAGES - 1);
-        cp_commit();
+        advance_ring<STATE_STAGES>(i, steps, fetch);
         const unsigned char *t = smem + i % STATE_STAGES * STATE_STAGE;
         const uint2         *f = factor + u * (a.Q / 2) + i * 32 + lane_pair();
 #pragma unroll 1
@@ -145,21 +154,17 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
             uint32_t A[2][4];
             for (int m = 0; m < 2; m++) a_columns(A[m], t + u * TILE_BYTES, m0 + 16 * m, k);
             scale_columns(A, f[k / 2], f[k / 2 + 4]);
-            step_columns(acc, A, t + (2 + half) * TILE_BYTES, k);
+            multiply_step(acc, A, t + (2 + half) * TILE_BYTES, k);
         }
     }
     /* store through shared memory, 4 KB per warp, so that rows are written in 16-byte vectors */
     __syncthreads();
     const int      t = thread_id_reread(), row = (t & 31) >> 2;
     unsigned char *mine = smem + t / 32 * 4096;
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-                *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + row, n) + (t & 3) * 4) = pack(acc[m][n][2 * r],
-                                                                                            acc[m][n][2 * r + 1]);
+    for_fragments<2, 8>([&](int m, int n, int r) {
+        const uint32_t two = pack(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+        *(uint32_t *)(mine + tile_at(m * 16 + 8 * r + row, n) + (t & 3) * 4) = two;
+    });
     __syncwarp();
     if (u >= heads) return;
     bf16 *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h0 + u) + (int64_t)(p0 + m0) * a.N + n0 + half * 64;
@@ -223,20 +228,15 @@ static __device__ __forceinline__ void cb_tile(const tensor_task &a, unsigned z)
     tile_of(tile, l0, s0);
     float acc[2][4][4] = {};
     multiply_cb(acc, a, b, c, g, l0 * SSD_TILE, s0 * SSD_TILE);
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l = l0 * SSD_TILE + warp / 2 * 32 + m * 16 + 8 * r + lane_row(),
-                          s = s0 * SSD_TILE + warp % 2 * 32 + n * 8 + 2 * lane_pair();
-                const int64_t  at = cb_index(a, b, c, g) + (int64_t)l * a.Q + s;
-                const float    x = acc[m][n][2 * r], y = acc[m][n][2 * r + 1];
-                const uint32_t w = mask_pair(a, b, c, l, s, x, y);
-                *(uint32_t *)(a.cb + at) = w;
-                if (a.cb_low) *(uint32_t *)(a.cb_low + at) = mask_pair(a, b, c, l, s, x - low_of(w), y - high_of(w));
-            }
+    for_fragments<2, 4>([&](int m, int n, int r) {
+        const int      l = l0 * SSD_TILE + warp / 2 * 32 + m * 16 + 8 * r + lane_row();
+        const int      s = s0 * SSD_TILE + warp % 2 * 32 + n * 8 + 2 * lane_pair();
+        const int64_t  at = cb_index(a, b, c, g) + (int64_t)l * a.Q + s;
+        const float    x = acc[m][n][2 * r], y = acc[m][n][2 * r + 1];
+        const uint32_t w = mask_pair(a, b, c, l, s, x, y);
+        *(uint32_t *)(a.cb + at) = w;
+        if (a.cb_low) *(uint32_t *)(a.cb_low + at) = mask_pair(a, b, c, l, s, x - low_of(w), y - high_of(w));
+    });
 }
 
 template <bool PERSISTENT>

@@ -55,29 +55,20 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_h
             (OUTPUT ? a.q : a.r)[to] = from[0] + from[ROWS];
         }
     };
-    for (int i = 0; i < HEADS_STAGES - 1; i++) {
-        if (i < steps) fetch(i);
-        cp_commit();
-    }
+    start_ring<HEADS_STAGES>(steps, fetch);
     const int warp = tid / 32, half = warp % 2, w0 = warp / 2 * 16 * MT;
     uint32_t  bc[MT][8][2]; // the tile of B (OUTPUT: C) for the dot products r (q)
-#pragma unroll
-    for (int i = 0; i < MT; i++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l = r0 + w0 + 16 * i + 8 * r + lane_row(), col = n0 + half * 64 + n * 8 + 2 * lane_pair();
-                bc[i][n][r] = l < real && col < a.N ? *(const uint32_t *)(m.row(b, l0 + l, g) + col) : 0;
-            }
+    for_fragments<MT, 8>([&](int i, int n, int r) {
+        const int l = r0 + w0 + 16 * i + 8 * r + lane_row(), col = n0 + half * 64 + n * 8 + 2 * lane_pair();
+        bc[i][n][r] = l < real && col < a.N ? *(const uint32_t *)(m.row(b, l0 + l, g) + col) : 0;
+    });
     float acc[MT][8][4] = {}, before[MT][2] = {};
     for (int i = 0; i < steps; i++) {
         const int h = i / a.ptiles;
         cp_wait<HEADS_STAGES - 2>();
         __syncthreads();
         if (i && i % a.ptiles == 0) store_sums(h - 1);
-        if (i + HEADS_STAGES - 1 < steps) fetch(i + HEADS_STAGES - 1);
-        cp_commit();
+        advance_ring<HEADS_STAGES>(i, steps, fetch);
         const unsigned char *t = smem + i % HEADS_STAGES * STAGE;
         const float         *f = (const float *)(t + (MT + 2) * TILE_BYTES) + w0 + lane_row();
         uint2                scale[MT][2];
@@ -94,7 +85,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_h
 #pragma unroll
                 for (int e = 0; e < 4; e++) A[j][e] = times(A[j][e], scale[j][e % 2].x, scale[j][e % 2].y);
             }
-            step_columns(acc, A, t + (MT + half) * TILE_BYTES, k);
+            multiply_step(acc, A, t + (MT + half) * TILE_BYTES, k);
         }
         if ((i + 1) % a.ptiles) continue;
 #pragma unroll
@@ -116,17 +107,12 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_h
     __syncthreads();
     store_sums(a.J - 1);
     float *to = (OUTPUT ? a.dcs : a.dbs) + (((int64_t)b * a.KQ + l0 + r0 + w0) * a.G + g) * a.N + n0 + half * 64;
-#pragma unroll
-    for (int j = 0; j < MT; j++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int col = n * 8 + 2 * lane_pair();
-                if (n0 + half * 64 + col < a.N)
-                    *(float2 *)(to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N
-                                + col) = make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
-            }
+    for_fragments<MT, 8>([&](int j, int n, int r) {
+        const int col = n * 8 + 2 * lane_pair();
+        if (n0 + half * 64 + col >= a.N) return;
+        float *at = to + (int64_t)(16 * j + 8 * r + lane_row()) * a.G * a.N + col;
+        *(float2 *)at = make_float2(acc[j][n][2 * r], acc[j][n][2 * r + 1]);
+    });
 }
 
 template <bool PERSISTENT, int MT>
@@ -179,23 +165,17 @@ static __device__ __forceinline__ void load_cb(float (&cb)[2][4][4], const tenso
     if (CB_INSIDE) multiply_cb(acc, a, b, c, g, l0, s0);
     const int t = CB_INSIDE ? thread_id_reread() : (int)threadIdx.x, l = l0 + t / 64 * 32 + (t & 31) / 4,
               s = s0 + (t & 32) + 2 * (t & 3);
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l2 = l + 16 * m + 8 * r, s2 = s + 8 * n;
-                if (CB_INSIDE) {
-                    for (int e = 0; e < 2; e++)
-                        cb[m][n][2 * r + e] = reaches(a, b, c, l2, s2 + e) ? acc[m][n][2 * r + e] : 0;
-                } else {
-                    const int64_t  at = cb_index(a, b, c, g) + (int64_t)l2 * a.Q + s2;
-                    const uint32_t up = *(const uint32_t *)(a.cb + at), low = *(const uint32_t *)(a.cb_low + at);
-                    cb[m][n][2 * r] = low_of(up) + low_of(low);
-                    cb[m][n][2 * r + 1] = high_of(up) + high_of(low);
-                }
-            }
+    for_fragments<2, 4>([&](int m, int n, int r) {
+        const int l2 = l + 16 * m + 8 * r, s2 = s + 8 * n;
+        if (CB_INSIDE) {
+            for (int e = 0; e < 2; e++) cb[m][n][2 * r + e] = reaches(a, b, c, l2, s2 + e) ? acc[m][n][2 * r + e] : 0;
+        } else {
+            const int64_t  at = cb_index(a, b, c, g) + (int64_t)l2 * a.Q + s2;
+            const uint32_t up = *(const uint32_t *)(a.cb + at), low = *(const uint32_t *)(a.cb_low + at);
+            cb[m][n][2 * r] = low_of(up) + low_of(low);
+            cb[m][n][2 * r + 1] = high_of(up) + high_of(low);
+        }
+    });
 }
 
 template <bool CB_INSIDE> static __device__ __forceinline__ void dcb_tile(const tensor_task &a, unsigned z)
@@ -229,10 +209,7 @@ template <bool CB_INSIDE> static __device__ __forceinline__ void dcb_tile(const 
     };
     float cb[2][4][4];
     if (CB_INSIDE) load_cb<true>(cb, a, b, c, g, l0, s0);
-    for (int i = 0; i < DCB_STAGES - 1; i++) {
-        if (i < steps) fetch(i);
-        cp_commit();
-    }
+    start_ring<DCB_STAGES>(steps, fetch);
     const int64_t place = cb_index(a, b, c, g) + (int64_t)(l0 + wm * 32 + lane_row()) * a.Q + s0 + wn * 32 + 2 * t;
     if (!CB_INSIDE) load_cb<false>(cb, a, b, c, g, l0, s0);
     float total[2][4][4] = {}, acc[2][4][4] = {};
@@ -241,17 +218,11 @@ template <bool CB_INSIDE> static __device__ __forceinline__ void dcb_tile(const 
         cp_wait<DCB_STAGES - 2>();
         __syncthreads();
         if (i && i % a.ptiles == 0) store_sums(h - 1);
-        if (i + DCB_STAGES - 1 < steps) fetch(i + DCB_STAGES - 1);
-        cp_commit();
+        advance_ring<DCB_STAGES>(i, steps, fetch);
         const unsigned char *s = smem + i % DCB_STAGES * DCB_STAGE;
         const float *cs_l = (const float *)(s + 2 * TILE_BYTES), *cs_s = cs_l + 64 + wn * 32 + 2 * t, *step = cs_s + 64;
         if (i % a.ptiles == 0)
-#pragma unroll
-            for (int m = 0; m < 2; m++)
-#pragma unroll
-                for (int n = 0; n < 4; n++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++) acc[m][n][e] = 0;
+            for_fragments<2, 4>([&](int m, int n, int r) { acc[m][n][2 * r] = acc[m][n][2 * r + 1] = 0; });
         product_of_rows(acc, s, wm * 32, s + TILE_BYTES, wn * 32);
         if ((i + 1) % a.ptiles) continue;
         /* d = (dy . x) exp(cs_l - cs_s) dt_s; off the diagonal with the first row of the tile as pivot */
@@ -289,16 +260,11 @@ template <bool CB_INSIDE> static __device__ __forceinline__ void dcb_tile(const 
     }
     __syncthreads();
     store_sums(a.J - 1);
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l = l0 + wm * 32 + 16 * m + 8 * r + lane_row(), s = s0 + wn * 32 + 8 * n + 2 * t;
-                *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q
-                              + 8 * n) = mask_pair(a, b, c, l, s, total[m][n][2 * r], total[m][n][2 * r + 1]);
-            }
+    for_fragments<2, 4>([&](int m, int n, int r) {
+        const int l = l0 + wm * 32 + 16 * m + 8 * r + lane_row(), s = s0 + wn * 32 + 8 * n + 2 * t;
+        *(uint32_t *)(a.dcb + place + (int64_t)(16 * m + 8 * r) * a.Q
+                      + 8 * n) = mask_pair(a, b, c, l, s, total[m][n][2 * r], total[m][n][2 * r + 1]);
+    });
 }
 
 /* Blocks per SM: on sm_80 a third block would spill a register. */
@@ -337,16 +303,12 @@ template <bool OUTPUT> static __device__ __forceinline__ void cb_bwd(const tenso
             load_tile<64, 128>(t + (1 + u) * TILE_BYTES, v.row(b, l0 + j * 64, g) + n0 + u * 64, v.axis[1],
                                real - j * 64, a.N - n0 - u * 64);
     };
-    for (int i = 0; i < BMM_STAGES - 1; i++) {
-        if (i < steps) fetch(i);
-        cp_commit();
-    }
+    start_ring<BMM_STAGES>(steps, fetch);
     float acc[2][8][4] = {};
     for (int i = 0; i < steps; i++) {
         cp_wait<BMM_STAGES - 2>();
         __syncthreads();
-        if (i + BMM_STAGES - 1 < steps) fetch(i + BMM_STAGES - 1);
-        cp_commit();
+        advance_ring<BMM_STAGES>(i, steps, fetch);
         const unsigned char *t = smem + i % BMM_STAGES * BMM_STAGE;
 #pragma unroll
         for (int k = 0; k < SSD_TILE; k += 16) {
@@ -354,24 +316,18 @@ template <bool OUTPUT> static __device__ __forceinline__ void cb_bwd(const tenso
             for (int m = 0; m < 2; m++)
                 if (OUTPUT) a_rows(A[m], t, m0 + 16 * m, k);
                 else a_columns(A[m], t, m0 + 16 * m, k);
-            step_columns(acc, A, t + (1 + half) * TILE_BYTES, k);
+            multiply_step(acc, A, t + (1 + half) * TILE_BYTES, k);
         }
     }
     const float *states = OUTPUT ? a.dcs : a.dbs;
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l = ri * 64 + m0 + 16 * m + 8 * r + lane_row(),
-                          col = n0 + half * 64 + n * 8 + 2 * lane_pair();
-                if (l >= real || col >= a.N) continue;
-                const float2   s = *(const float2 *)(states + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + col);
-                uint32_t      *to = (uint32_t *)((OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + col);
-                const uint32_t old = a.adds[OUTPUT ? DCM : DBM] ? *to : 0;
-                *to = pack(acc[m][n][2 * r] + s.x + low_of(old), acc[m][n][2 * r + 1] + s.y + high_of(old));
-            }
+    for_fragments<2, 8>([&](int m, int n, int r) {
+        const int l = ri * 64 + m0 + 16 * m + 8 * r + lane_row(), col = n0 + half * 64 + n * 8 + 2 * lane_pair();
+        if (l >= real || col >= a.N) return;
+        const float2   s = *(const float2 *)(states + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + col);
+        uint32_t      *to = (uint32_t *)((OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + col);
+        const uint32_t old = a.adds[OUTPUT ? DCM : DBM] ? *to : 0;
+        *to = pack(acc[m][n][2 * r] + s.x + low_of(old), acc[m][n][2 * r + 1] + s.y + high_of(old));
+    });
 }
 
 template <bool PERSISTENT, bool OUTPUT>

@@ -181,7 +181,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
         }
         if (off) {
             scale_columns(A, factor[s / 2 + t], factor[s / 2 + t + 4]);
-            step_columns(acc, A, right, k);
+            multiply_step(acc, A, right, k);
             continue;
         }
         float row[MT][2];
@@ -195,7 +195,7 @@ static __device__ __forceinline__ void scan_sources(float (&acc)[MT][8][4], cons
             scale_rows(acc, f);
         }
         for (int m = 0; m < MT; m++) scale_pairs<REV>(A[m], row[m], cs + s + 2 * t, step + s + 2 * t);
-        step_columns(acc, A, right, k); // C B^T is zero beyond the diagonal
+        multiply_step(acc, A, right, k); // C B^T is zero beyond the diagonal
     }
 }
 
@@ -308,7 +308,7 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
             for (int kk = 0; kk < SSD_TILE; kk += 16) {
                 uint32_t A[MT][4];
                 for (int m = 0; m < MT; m++) a_rows(A[m], left, w0 + 16 * m, kk);
-                step_rows(acc, A, right, kk);
+                multiply_step<true>(acc, A, right, kk);
             }
             if (i < states - 1) continue;
             const int64_t at = steps_at(a, mine.b, mine.h0 + min(u, mine.heads - 1), mine.c) + lo;
@@ -327,14 +327,10 @@ static __device__ __forceinline__ void chunk_scan(const tensor_task &a, const sc
     __syncthreads();
     const int t = thread_id_reread(), row = (t >> 5 & 3) * 16 * MT + ((t & 31) >> 2);
     float    *sums = (float *)smem + (t >> 7) * 64 * MT * SCAN_LD;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-                *(float2 *)(sums + (row + 16 * m + 8 * r) * SCAN_LD + n * 8
-                            + 2 * (t & 3)) = make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+    for_fragments<MT, 8>([&](int m, int n, int r) {
+        float *to = sums + (row + 16 * m + 8 * r) * SCAN_LD + n * 8 + 2 * (t & 3);
+        *(float2 *)to = make_float2(acc[m][n][2 * r], acc[m][n][2 * r + 1]);
+    });
     __syncthreads();
     for (int i = 0; i < mine.heads; i++)
         scan_store<REV, MT>(a, mine, mine.h0 + i, (const float *)smem + i * 64 * MT * SCAN_LD, table);
@@ -394,18 +390,13 @@ static __device__ __forceinline__ void compute_cb(unsigned char *left_tiles, con
                             *rows = left_tiles + i % slabs * TILE_BYTES;
         product_of_rows(acc, REV ? t : rows, m0, REV ? rows : t, n0);
         if ((i + 1) % slabs) continue;
-#pragma unroll
-        for (int m = 0; m < 2; m++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-#pragma unroll
-                for (int r = 0; r < 2; r++) {
-                    const int l = m0 + 16 * m + 8 * r + lane_row(), s = n0 + 8 * j + 2 * lane_pair();
-                    *(uint32_t *)(left_tiles + (slabs + n) * TILE_BYTES + tile_at(l, s / 8) + lane_pair() * 4) =
-                        mask_pair(a, k.b, k.c, (REV ? row : k.r0) + l, (REV ? k.r0 : row) + s, acc[m][j][2 * r],
-                                  acc[m][j][2 * r + 1]);
-                    acc[m][j][2 * r] = acc[m][j][2 * r + 1] = 0;
-                }
+        for_fragments<2, 4>([&](int m, int j, int r) {
+            const int      l = m0 + 16 * m + 8 * r + lane_row(), s = n0 + 8 * j + 2 * lane_pair();
+            const uint32_t two = mask_pair(a, k.b, k.c, (REV ? row : k.r0) + l, (REV ? k.r0 : row) + s,
+                                           acc[m][j][2 * r], acc[m][j][2 * r + 1]);
+            *(uint32_t *)(left_tiles + (slabs + n) * TILE_BYTES + tile_at(l, s / 8) + lane_pair() * 4) = two;
+            acc[m][j][2 * r] = acc[m][j][2 * r + 1] = 0;
+        });
     }
     __syncthreads();
 }
