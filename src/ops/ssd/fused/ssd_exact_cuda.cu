@@ -61,65 +61,39 @@ static __global__ void __launch_bounds__(PAIR, 1) ssd_exact_slow(const __grid_co
 
 /* ---- launchers ---- */
 
-template <bool REV>
-static mba_status launch_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
-{
-    const ssd_dims d = ssd_dims_of(c->node);
-    if (!launches_states(s)) return MBA_OK;
-    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(c, *k, (ssd_states<REV, 2 * HEADS, true>), a, m);
-    else MBA_KERNEL(c, *k, (ssd_states<REV, HEADS, true>), a, m);
-    *k += 1;
-    return MBA_OK;
-}
-
 /* Launches what precedes the forward scan: C B^T, factors, states of segments. */
-static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
+static mba_status prepare(fused_call &f, const scan_maps &m)
 {
-    MBA_KERNEL(c, *k, ssd_exact_prep, a);
-    *k += 1;
-    return launch_states<false>(c, k, a, m, s);
+    MBA_KERNEL(f.c, f.k++, ssd_exact_prep, f.a);
+    return launch_states<false, true>(f, m);
 }
 
 extern "C" mba_status ssd_exact_cuda(const mba_call *c)
 {
-    const mba_node  *n = c->node;
-    const work_split s = work_split_of(c, false);
-    fused_task       a = fused_task_of(c, s);
-    scan_maps        m;
-    int              k = 0;
-    a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
-    MBA_TRY(scan_maps_of(&m, a, a.x, strided_of<bf16>(n->out[Y], c->out[Y]), false, true));
-    MBA_TRY(prepare(c, &k, a, m, s));
-    MBA_KERNEL(c, k, ssd_exact_scan<SCAN_OUT>, a, m);
-    return MBA_OK;
-}
-
-static mba_status launch_bwd_bc(const mba_call *c, int k, const fused_task &a)
-{
-    bc_maps m;
-    MBA_TRY(bc_maps_of(&m, a, true));
-    MBA_KERNEL(c, k, ssd_exact_slow, a);
-    if (a.ids.at) MBA_KERNEL(c, k + 1, ssd_exact_bc<true>, a, m);
-    else MBA_KERNEL(c, k + 1, ssd_exact_bc<false>, a, m);
-    MBA_KERNEL(c, k + 2, ssd_finish, a);
-    MBA_KERNEL(c, k + 3, ssd_sums, a);
+    fused_call f = fused_call_of(c, false);
+    scan_maps  m;
+    MBA_TRY(scan_maps_of(&m, f.a, f.a.x, f.result, false, true));
+    MBA_TRY(prepare(f, m));
+    MBA_KERNEL(c, f.k, ssd_exact_scan<SCAN_OUT>, f.a, m);
     return MBA_OK;
 }
 
 extern "C" mba_status ssd_bwd_exact_cuda(const mba_call *c)
 {
-    const work_split    s = work_split_of(c, true);
-    const strided<bf16> none = {};
-    fused_task          a = fused_task_of(c, s);
-    scan_maps           forward, backward;
-    int                 k = 0;
-    set_gradients(a, c, false);
-    MBA_TRY(scan_maps_of(&forward, a, a.x, none, false, true));
-    MBA_TRY(scan_maps_of(&backward, a, a.dy, strided_of<bf16>(c->node->out[DX], c->out[DX]), true, true));
-    MBA_TRY(prepare(c, &k, a, forward, s));
-    MBA_KERNEL(c, k, ssd_exact_scan<SCAN_SAVE>, a, forward);
-    k++;
-    MBA_TRY(launch_states<true>(c, &k, a, backward, s));
-    MBA_KERNEL(c, k, ssd_exact_scan_rev, a, backward);
-    return launch_bwd_bc(c, k + 1, a);
+    fused_call f = fused_call_of(c, true);
+    scan_maps  forward, backward;
+    bc_maps    bc;
+    MBA_TRY(scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false, true));
+    MBA_TRY(scan_maps_of(&backward, f.a, f.a.dy, f.result, true, true));
+    MBA_TRY(bc_maps_of(&bc, f.a, true));
+    MBA_TRY(prepare(f, forward));
+    MBA_KERNEL(c, f.k++, ssd_exact_scan<SCAN_SAVE>, f.a, forward);
+    MBA_TRY((launch_states<true, true>(f, backward)));
+    MBA_KERNEL(c, f.k++, ssd_exact_scan_rev, f.a, backward);
+    MBA_KERNEL(c, f.k++, ssd_exact_slow, f.a);
+    if (f.a.ids.at) MBA_KERNEL(c, f.k++, ssd_exact_bc<true>, f.a, bc);
+    else MBA_KERNEL(c, f.k++, ssd_exact_bc<false>, f.a, bc);
+    MBA_KERNEL(c, f.k++, ssd_finish, f.a);
+    MBA_KERNEL(c, f.k, ssd_sums, f.a);
+    return MBA_OK;
 }

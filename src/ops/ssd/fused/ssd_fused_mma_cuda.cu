@@ -60,91 +60,59 @@ static mma_operands operands_of(const mba_call *c, const fused_task &a, const st
     return o;
 }
 
-template <bool REV, int NT>
-static mba_status launch_mma_states(const mba_call *c, int *k, const fused_task &a, mma_operands o, const work_split &s)
+template <bool REV, int NT> static mba_status launch_mma_states(fused_call &f, mma_operands o)
 {
-    if (!launches_states(s)) return MBA_OK;
-    o.stages = stages_of<REV, SCAN_STATES, NT>(c, *k);
-    MBA_KERNEL(c, *k, (ssd_mma_states<NT, REV>), a, o);
-    *k += 1;
+    if (!launches_states(f.s)) return MBA_OK;
+    o.stages = stages_of<REV, SCAN_STATES, NT>(f.c, f.k);
+    MBA_KERNEL(f.c, f.k++, (ssd_mma_states<NT, REV>), f.a, o);
     return MBA_OK;
 }
-template <int NT, int WHAT>
-static mba_status launch_mma_scan(const mba_call *c, int *k, const fused_task &a, mma_operands o)
+template <int NT, int WHAT> static mba_status launch_mma_scan(fused_call &f, mma_operands o)
 {
-    o.stages = stages_of<false, WHAT, NT>(c, *k);
-    MBA_KERNEL(c, *k, (ssd_mma_scan<NT, WHAT>), a, o);
-    *k += 1;
+    o.stages = stages_of<false, WHAT, NT>(f.c, f.k);
+    MBA_KERNEL(f.c, f.k++, (ssd_mma_scan<NT, WHAT>), f.a, o);
     return MBA_OK;
 }
-template <int NT> static mba_status launch_mma_scan_rev(const mba_call *c, int *k, const fused_task &a, mma_operands o)
+template <int NT> static mba_status launch_mma_scan_rev(fused_call &f, mma_operands o)
 {
-    o.stages = stages_of<true, SCAN_OUT, NT>(c, *k);
-    MBA_KERNEL(c, *k, ssd_mma_scan_rev<NT>, a, o);
-    *k += 1;
+    o.stages = stages_of<true, SCAN_OUT, NT>(f.c, f.k);
+    MBA_KERNEL(f.c, f.k++, ssd_mma_scan_rev<NT>, f.a, o);
     return MBA_OK;
 }
 
 template <int NT> static mba_status launch_mma(const mba_call *c)
 {
-    const mba_node   *n = c->node;
-    const bool        keeps = n->out[KEPT_STATES] && !(c->plan->leaves >> KEPT_STATES & 1);
-    const ssd_padding pad = ssd_padding_of(n);
-    const work_split  s = work_split_of(c, keeps);
-    fused_task        a = fused_task_of(c, s);
-    int               k = 0;
-    if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
-    if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
-    a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
-    strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
-    padded_task   pads = {};
-    if (pad.x || pad.b) {
-        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), pad, false);
-        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
-        k++;
-    }
-    const mma_operands o = operands_of(c, a, y, false);
-    MBA_KERNEL(c, k, ssd_tiled_prep<NT>, a);
-    k++;
-    MBA_TRY((launch_mma_states<false, NT>(c, &k, a, o, s)));
-    if (keeps) MBA_TRY((launch_mma_scan<NT, SCAN_KEEP>(c, &k, a, o)));
-    else MBA_TRY((launch_mma_scan<NT, SCAN_OUT>(c, &k, a, o)));
-    if (pad.x) MBA_KERNEL(c, k, ssd_tiled_unpad, pads.out);
-    return MBA_OK;
+    fused_call  f = fused_call_of(c, false);
+    padded_task pads;
+    MBA_TRY(pad_operands(&pads, f, false));
+    const mma_operands o = operands_of(c, f.a, f.result, false);
+    MBA_KERNEL(c, f.k++, ssd_tiled_prep<NT>, f.a);
+    MBA_TRY((launch_mma_states<false, NT>(f, o)));
+    if (f.kept) MBA_TRY((launch_mma_scan<NT, SCAN_KEEP>(f, o)));
+    else MBA_TRY((launch_mma_scan<NT, SCAN_OUT>(f, o)));
+    return unpad_results(pads, f);
 }
 
 template <int NT> static mba_status launch_mma_bwd(const mba_call *c)
 {
-    const work_split  s = work_split_of(c, true);
-    const bool        kept = ssd_has_saved(c->plan, c->node);
-    const ssd_padding pad = ssd_padding_of(c->node);
-    fused_task        a = fused_task_of(c, s);
-    int               k = 0;
-    set_gradients(a, c, kept);
-    strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
-    padded_task   pads = {};
-    if (pad.x || pad.b) {
-        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), pad, true);
-        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
-        k++;
+    fused_call  f = fused_call_of(c, true);
+    padded_task pads;
+    MBA_TRY(pad_operands(&pads, f, true));
+    const mma_operands forward = operands_of(c, f.a, f.result, false), backward = operands_of(c, f.a, f.result, true);
+    if (!f.kept) {
+        MBA_KERNEL(c, f.k++, ssd_tiled_prep<NT>, f.a);
+        MBA_TRY((launch_mma_states<false, NT>(f, forward)));
+        MBA_TRY((launch_mma_scan<NT, SCAN_SAVE>(f, forward)));
     }
-    const mma_operands forward = operands_of(c, a, dx, false), backward = operands_of(c, a, dx, true);
-    if (!kept) {
-        MBA_KERNEL(c, k, ssd_tiled_prep<NT>, a);
-        k++;
-        MBA_TRY((launch_mma_states<false, NT>(c, &k, a, forward, s)));
-        MBA_TRY((launch_mma_scan<NT, SCAN_SAVE>(c, &k, a, forward)));
-    }
-    MBA_TRY((launch_mma_states<true, NT>(c, &k, a, backward, s)));
-    MBA_TRY((launch_mma_scan_rev<NT>(c, &k, a, backward)));
-    MBA_KERNEL(c, k, ssd_tiled_slow<NT>, a);
-    const bool two = c->plan->launch[k + 1].smem_bytes > SSD_MMA_BC_SMEM; // stages of its ring
-    if (a.ids.at) MBA_KERNEL(c, k + 1, (ssd_mma_bc<NT, true>), a, two);
-    else MBA_KERNEL(c, k + 1, (ssd_mma_bc<NT, false>), a, two);
-    MBA_KERNEL(c, k + 2, ssd_tiled_finish<NT>, a);
-    MBA_KERNEL(c, k + 3, ssd_tiled_sums<NT>, a);
-    if (pad.x || pad.b) MBA_KERNEL(c, k + 4, ssd_tiled_unpad, pads.out);
-    return MBA_OK;
+    MBA_TRY((launch_mma_states<true, NT>(f, backward)));
+    MBA_TRY((launch_mma_scan_rev<NT>(f, backward)));
+    MBA_KERNEL(c, f.k++, ssd_tiled_slow<NT>, f.a);
+    const bool two = c->plan->launch[f.k].smem_bytes > SSD_MMA_BC_SMEM; // stages of its ring
+    if (f.a.ids.at) MBA_KERNEL(c, f.k++, (ssd_mma_bc<NT, true>), f.a, two);
+    else MBA_KERNEL(c, f.k++, (ssd_mma_bc<NT, false>), f.a, two);
+    MBA_KERNEL(c, f.k++, ssd_tiled_finish<NT>, f.a);
+    MBA_KERNEL(c, f.k++, ssd_tiled_sums<NT>, f.a);
+    return unpad_results(pads, f);
 }
 
 extern "C" mba_status ssd_fused_mma_cuda(const mba_call *c)

@@ -18,7 +18,7 @@
 #ifndef MBA_SSD_FUSED_STATES_CUH
 #define MBA_SSD_FUSED_STATES_CUH
 
-#include "ops/ssd/fused/ssd_fused_items.cuh"
+#include "ops/ssd/fused/ssd_fused_task.cuh"
 
 template <int NHEADS> struct states_smem {
     enum { DEPTH = 4 };
@@ -292,6 +292,16 @@ static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
 #if MBA_HOPPER
     states_block_run<REV, NHEADS, EXACT, 0>(a, maps);
 #endif
+}
+
+/* Launches ssd_states where the plan has it. */
+template <bool REV, bool EXACT> static mba_status launch_states(fused_call &f, const scan_maps &m)
+{
+    const ssd_dims d = ssd_dims_of(f.c->node);
+    if (!launches_states(f.s)) return MBA_OK;
+    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(f.c, f.k++, (ssd_states<REV, 2 * HEADS, EXACT>), f.a, m);
+    else MBA_KERNEL(f.c, f.k++, (ssd_states<REV, HEADS, EXACT>), f.a, m);
+    return MBA_OK;
 }
 
 #endif

@@ -247,4 +247,34 @@ static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
     return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G + rest);
 }
 
+/* A call of a variant of this folder: its division of work and arguments, and the next launch of its plan. */
+struct fused_call {
+    const mba_call *c;
+    work_split      s;
+    fused_task      a;
+    strided<bf16>   result; /* y, or dx */
+    bool            kept;   /* forward: states are saved for the backward pass; backward: they are there */
+    int             k;
+};
+
+static fused_call fused_call_of(const mba_call *c, bool backward)
+{
+    const mba_node *n = c->node;
+    const int       out = backward ? (int)DX : (int)Y;
+    fused_call      f = {};
+    f.c = c;
+    f.kept = backward ? ssd_has_saved(c->plan, n) : n->out[KEPT_STATES] && !(c->plan->leaves >> KEPT_STATES & 1);
+    f.s = work_split_of(c, backward || f.kept);
+    f.a = fused_task_of(c, f.s);
+    f.result = strided_of<bf16>(n->out[out], c->out[out]);
+    if (backward) {
+        set_gradients(f.a, c, f.kept);
+        return f;
+    }
+    f.a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
+    if (f.kept) set_saved(f.a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
+    if (f.kept && n->in[IDS]) set_masked_rows(f.a, c->out[KEPT_REACH]);
+    return f;
+}
+
 #endif

@@ -91,89 +91,53 @@ static __global__ void __launch_bounds__(32 * SUM_COLS) ssd_tiled_sums(const __g
 
 /* ---- launchers ---- */
 
-template <int TILED, bool REV>
-static mba_status launch_states(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
+template <int TILED, bool REV> static mba_status launch_tiled_states(fused_call &f, const scan_maps &m)
 {
-    const ssd_dims d = ssd_dims_of(c->node), tiles = ssd_tile_dims(&d);
-    if (!launches_states(s)) return MBA_OK;
-    if (ssd_state_heads(&tiles) > HEADS) MBA_KERNEL(c, *k, (ssd_tiled_states<TILED, REV, 2 * HEADS>), a, m);
-    else MBA_KERNEL(c, *k, (ssd_tiled_states<TILED, REV, HEADS>), a, m);
-    *k += 1;
+    const ssd_dims d = ssd_dims_of(f.c->node), tiles = ssd_tile_dims(&d);
+    if (!launches_states(f.s)) return MBA_OK;
+    if (ssd_state_heads(&tiles) > HEADS) MBA_KERNEL(f.c, f.k++, (ssd_tiled_states<TILED, REV, 2 * HEADS>), f.a, m);
+    else MBA_KERNEL(f.c, f.k++, (ssd_tiled_states<TILED, REV, HEADS>), f.a, m);
     return MBA_OK;
-}
-
-/* Launches what precedes the forward scan: C B^T, factors, states of segments. */
-template <int TILED>
-static mba_status prepare(const mba_call *c, int *k, const fused_task &a, const scan_maps &m, const work_split &s)
-{
-    MBA_KERNEL(c, *k, ssd_tiled_prep<TILED>, a);
-    *k += 1;
-    return launch_states<TILED, false>(c, k, a, m, s);
 }
 
 template <int TILED> static mba_status launch_tiled(const mba_call *c)
 {
-    const mba_node   *n = c->node;
-    const bool        keeps = n->out[KEPT_STATES] != NULL;
-    const ssd_padding pad = ssd_padding_of(n);
-    const work_split  s = work_split_of(c, keeps);
-    fused_task        a = fused_task_of(c, s);
-    scan_maps         m;
-    int               k = 0;
-    if (keeps) set_saved(a, c->out[KEPT_STATES], (float *)c->out[KEPT_RECORDS], c->out[KEPT_PAIRS]);
-    if (keeps && n->in[IDS]) set_masked_rows(a, c->out[KEPT_REACH]);
-    a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
-    strided<bf16> y = strided_of<bf16>(n->out[Y], c->out[Y]);
-    padded_task   pads = {};
-    if (pad.x || pad.b) {
-        pads = pad_all(a, y, (char *)mba_cuda_scratch(c, SSD_PADDED_FWD_WORK), pad, false);
-        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
-        k++;
-    }
-    MBA_TRY(tiled_scan_maps_of(&m, a, a.x, y, false));
-    MBA_TRY(prepare<TILED>(c, &k, a, m, s));
-    if (keeps) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_KEEP>), a, m);
-    else if (launches_states(s)) MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m);
-    else MBA_KERNEL_DEPENDENT(c, k, (ssd_tiled_scan<TILED, SCAN_OUT>), a, m); // as launch_scan_inference()
-    if (pad.x) MBA_KERNEL(c, k + 1, ssd_tiled_unpad, pads.out);
-    return MBA_OK;
+    fused_call  f = fused_call_of(c, false);
+    padded_task pads;
+    scan_maps   m;
+    MBA_TRY(pad_operands(&pads, f, false));
+    MBA_TRY(tiled_scan_maps_of(&m, f.a, f.a.x, f.result, false));
+    MBA_KERNEL(c, f.k++, ssd_tiled_prep<TILED>, f.a);
+    MBA_TRY((launch_tiled_states<TILED, false>(f, m)));
+    if (f.kept) MBA_KERNEL(c, f.k++, (ssd_tiled_scan<TILED, SCAN_KEEP>), f.a, m);
+    else if (launches_states(f.s)) MBA_KERNEL(c, f.k++, (ssd_tiled_scan<TILED, SCAN_OUT>), f.a, m);
+    else MBA_KERNEL_DEPENDENT(c, f.k++, (ssd_tiled_scan<TILED, SCAN_OUT>), f.a, m); // as launch_scan_inference()
+    return unpad_results(pads, f);
 }
 
 template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
 {
-    const work_split    s = work_split_of(c, true);
-    const bool          kept = ssd_has_saved(c->plan, c->node);
-    const ssd_padding   pad = ssd_padding_of(c->node);
-    const strided<bf16> none = {};
-    fused_task          a = fused_task_of(c, s);
-    scan_maps           forward, backward;
-    bc_maps             bc;
-    int                 k = 0;
-    set_gradients(a, c, kept);
-    strided<bf16> dx = strided_of<bf16>(c->node->out[DX], c->out[DX]);
-    padded_task   pads = {};
-    if (pad.x || pad.b) {
-        pads = pad_all(a, dx, (char *)mba_cuda_scratch(c, SSD_PADDED_WORK), pad, true);
-        MBA_KERNEL(c, k, ssd_tiled_pad, pads.in);
-        k++;
+    fused_call  f = fused_call_of(c, true);
+    padded_task pads;
+    scan_maps   forward, backward;
+    bc_maps     bc;
+    MBA_TRY(pad_operands(&pads, f, true));
+    MBA_TRY(tiled_scan_maps_of(&backward, f.a, f.a.dy, f.result, true));
+    MBA_TRY(bc_maps_of(&bc, f.a, false));
+    if (!f.kept) {
+        MBA_TRY(tiled_scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false));
+        MBA_KERNEL(c, f.k++, ssd_tiled_prep<TILED>, f.a);
+        MBA_TRY((launch_tiled_states<TILED, false>(f, forward)));
+        MBA_KERNEL(c, f.k++, (ssd_tiled_scan<TILED, SCAN_SAVE>), f.a, forward);
     }
-    MBA_TRY(tiled_scan_maps_of(&backward, a, a.dy, dx, true));
-    MBA_TRY(bc_maps_of(&bc, a, false));
-    if (!kept) {
-        MBA_TRY(tiled_scan_maps_of(&forward, a, a.x, none, false));
-        MBA_TRY(prepare<TILED>(c, &k, a, forward, s));
-        MBA_KERNEL(c, k, (ssd_tiled_scan<TILED, SCAN_SAVE>), a, forward);
-        k++;
-    }
-    MBA_TRY((launch_states<TILED, true>(c, &k, a, backward, s)));
-    MBA_KERNEL(c, k, ssd_tiled_scan_rev<TILED>, a, backward);
-    MBA_KERNEL(c, k + 1, ssd_tiled_slow<TILED>, a);
-    if (a.ids.at) MBA_KERNEL(c, k + 2, (ssd_tiled_bc<TILED, true>), a, bc);
-    else MBA_KERNEL(c, k + 2, (ssd_tiled_bc<TILED, false>), a, bc);
-    MBA_KERNEL(c, k + 3, ssd_tiled_finish<TILED>, a);
-    MBA_KERNEL(c, k + 4, ssd_tiled_sums<TILED>, a);
-    if (pad.x || pad.b) MBA_KERNEL(c, k + 5, ssd_tiled_unpad, pads.out);
-    return MBA_OK;
+    MBA_TRY((launch_tiled_states<TILED, true>(f, backward)));
+    MBA_KERNEL(c, f.k++, ssd_tiled_scan_rev<TILED>, f.a, backward);
+    MBA_KERNEL(c, f.k++, ssd_tiled_slow<TILED>, f.a);
+    if (f.a.ids.at) MBA_KERNEL(c, f.k++, (ssd_tiled_bc<TILED, true>), f.a, bc);
+    else MBA_KERNEL(c, f.k++, (ssd_tiled_bc<TILED, false>), f.a, bc);
+    MBA_KERNEL(c, f.k++, ssd_tiled_finish<TILED>, f.a);
+    MBA_KERNEL(c, f.k++, ssd_tiled_sums<TILED>, f.a);
+    return unpad_results(pads, f);
 }
 
 #endif

@@ -93,4 +93,21 @@ static padded_task pad_all(fused_task &a, strided<bf16> &y, char *to, ssd_paddin
     return t;
 }
 
+/* Launches the copies that a call needs first, and those of its results at the end. */
+static mba_status pad_operands(padded_task *t, fused_call &f, bool backward)
+{
+    const ssd_padding pad = ssd_padding_of(f.c->node);
+    const int         work = backward ? (int)SSD_PADDED_WORK : (int)SSD_PADDED_FWD_WORK;
+    *t = {};
+    if (!pad.x && !pad.b) return MBA_OK;
+    *t = pad_all(f.a, f.result, (char *)mba_cuda_scratch(f.c, work), pad, backward);
+    MBA_KERNEL(f.c, f.k++, ssd_tiled_pad, t->in);
+    return MBA_OK;
+}
+static mba_status unpad_results(const padded_task &t, fused_call &f)
+{
+    if (t.out.operand[0].heads || t.out.operand[1].heads) MBA_KERNEL(f.c, f.k++, ssd_tiled_unpad, t.out);
+    return MBA_OK;
+}
+
 #endif
