@@ -429,19 +429,20 @@ static void ssd_build(mba_graph *g, const mba_case *c)
     PEER(8, 2048, H, model ", 8 x 2048"), PEER(4, 4096, H, model ", 4 x 4096"), \
         PEER(1, 32768, H, model ", 1 x 32768"), PEER(32, 512, H, model ", 32 x 512")
 
+/* Inputs of the forward pass, which the backward pass has too. */
+// clang-format off
+#define INPUTS \
+    [X] = MBA_SLOT("x"), [DT] = MBA_SLOT("dt"), [BM] = MBA_SLOT("B"), [CM] = MBA_SLOT("C"), \
+    [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true), \
+    [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true), \
+    [INITIAL] = MBA_SLOT("initial", .optional = true)
+// clang-format on
+
 const mba_op mba_op_ssd = {
     .name = "ssd",
     .doc = "the state-space dual of Mamba-2: h = exp(dt A) h + dt x B^T, y = h C + D x",
     .kind = MBA_SSM,
-    .in = { [X] = MBA_SLOT("x"),
-            [DT] = MBA_SLOT("dt"),
-            [BM] = MBA_SLOT("B"),
-            [CM] = MBA_SLOT("C"),
-            [A_LOG] = MBA_SLOT("A_log"),
-            [SKIP] = MBA_SLOT("D", .optional = true),
-            [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true),
-            [IDS] = MBA_SLOT("ids", .optional = true),
-            [INITIAL] = MBA_SLOT("initial", .optional = true) },
+    .in = { INPUTS },
     .out = { [Y] = MBA_SLOT("y"),
              [FINAL] = MBA_SLOT("final"),
              [KEPT_STATES] = MBA_SLOT("states", .saved = true),
@@ -544,21 +545,9 @@ const mba_op mba_op_ssd_bwd = {
     .doc = "gradients of all inputs of ssd; recomputes states that the forward pass did not save",
     .kind = MBA_SSM,
     .no_grad = "a gradient",
-    .in = { [X] = MBA_SLOT("x"),
-            [DT] = MBA_SLOT("dt"),
-            [BM] = MBA_SLOT("B"),
-            [CM] = MBA_SLOT("C"),
-            [A_LOG] = MBA_SLOT("A_log"),
-            [SKIP] = MBA_SLOT("D", .optional = true),
-            [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true),
-            [IDS] = MBA_SLOT("ids", .optional = true),
-            [INITIAL] = MBA_SLOT("initial", .optional = true),
-            [DY] = MBA_SLOT("dy", .optional = true),
-            [DFINAL] = MBA_SLOT("dfinal", .optional = true),
-            [STATES_IN] = MBA_SLOT("states", .optional = true),
-            [RECORDS_IN] = MBA_SLOT("records", .optional = true),
-            [PAIRS_IN] = MBA_SLOT("CB", .optional = true),
-            [REACH_IN] = MBA_SLOT("reach", .optional = true) },
+    .in = { INPUTS, [DY] = MBA_SLOT("dy", .optional = true), [DFINAL] = MBA_SLOT("dfinal", .optional = true),
+            [STATES_IN] = MBA_SLOT("states", .optional = true), [RECORDS_IN] = MBA_SLOT("records", .optional = true),
+            [PAIRS_IN] = MBA_SLOT("CB", .optional = true), [REACH_IN] = MBA_SLOT("reach", .optional = true) },
     .out = { [DX] = MBA_SLOT("dx", .adds = true),
              [DDT] = MBA_SLOT("ddt", .adds = true),
              [DBM] = MBA_SLOT("dB", .adds = true),

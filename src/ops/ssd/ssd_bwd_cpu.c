@@ -76,16 +76,8 @@ static void bwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     pack_rows(p.C, r, CM, b, g, k);
     transpose(p.Bt, w->ldq, p.B, w->ldn, Q, w->N);
     transpose(Ct, w->ldq, p.C, w->ldn, Q, w->N);
-    multiply(&(product){ .m = q,
-                         .n = Q,
-                         .k = r->d.N,
-                         .a = Ct,
-                         .lda = w->ldq,
-                         .b = p.Bt,
-                         .ldb = w->ldq,
-                         .c = p.CB,
-                         .ldc = w->ldq,
-                         .c_part = BELOW });
+    multiply(&(product){
+        .size = { q, Q, r->d.N }, .a = { Ct, w->ldq }, .b = { p.Bt, w->ldq }, .c = { p.CB, w->ldq }, .c_part = BELOW });
     mask_cb(p.CB, r, &m, q);
 }
 
@@ -182,15 +174,10 @@ static void compute_states(const run *r, const bwd_buffers *e, int64_t b, int64_
         steps_of(s, r, b, h, k);
         if (k + 1 == w->chunks) break;
         load_scaled_rows(e->x, w->ldp, head_in(r, X, b, h), k * Q, s->feed, q, r->d.P);
-        multiply(&(product){ .m = r->d.P,
-                             .n = w->N,
-                             .k = q,
-                             .a = e->x,
-                             .lda = w->ldp,
-                             .b = bwd_packed_of(r, b, h / r->d.J, k).B,
-                             .ldb = w->ldn,
-                             .c = state_at(r, e, j, k + 1),
-                             .ldc = w->ldn,
+        multiply(&(product){ .size = { r->d.P, w->N, q },
+                             .a = { e->x, w->ldp },
+                             .b = { bwd_packed_of(r, b, h / r->d.J, k).B, w->ldn },
+                             .c = { state_at(r, e, j, k + 1), w->ldn },
                              .c0 = empty ? NULL : state_at(r, e, j, k),
                              .beta = &s->all });
     }
@@ -205,16 +192,8 @@ static void pairs_backward(const run *r, const bwd_buffers *e, const chunk_of_he
     const int64_t    ld = r->w.ldq;
     vi               count = { 0 };
     for (int i = 0; i < MBA_LANES; i++) count[i] = i;
-    multiply(&(product){ .m = o->q,
-                         .n = Q,
-                         .k = r->d.P,
-                         .a = e->dyt,
-                         .lda = ld,
-                         .b = e->xt,
-                         .ldb = ld,
-                         .c = e->Z,
-                         .ldc = ld,
-                         .c_part = BELOW });
+    multiply(&(product){
+        .size = { o->q, Q, r->d.P }, .a = { e->dyt, ld }, .b = { e->xt, ld }, .c = { e->Z, ld }, .c_part = BELOW });
     memset(e->col, 0, sizeof *e->col * Q);
     for (int64_t l = o->q - 1; l >= 0; l--) {
         vf sum = vf_set(0);
@@ -240,27 +219,17 @@ static void inputs_backward(const run *r, const bwd_buffers *e, const chunk_of_h
     const float     *D = r->c->in[SKIP];
     memset(e->r, 0, sizeof *e->r * Q);
     if (!o->ends) {
-        multiply(&(product){ .m = o->q,
-                             .n = w->P,
-                             .k = r->d.N,
-                             .a = Bt,
-                             .lda = w->ldq,
-                             .b = adjoint_at(r, e, o->j),
-                             .ldb = w->ldp,
-                             .c = e->acc,
-                             .ldc = w->ldp });
+        multiply(&(product){ .size = { o->q, w->P, r->d.N },
+                             .a = { Bt, w->ldq },
+                             .b = { adjoint_at(r, e, o->j), w->ldp },
+                             .c = { e->acc, w->ldp } });
         for (int64_t l = 0; l < o->q; l++) e->r[l] = s->feed[l] * dot(e->acc + l * w->ldp, e->x + l * w->ldp, w->P);
     }
-    multiply(&(product){ .m = o->q,
-                         .n = w->P,
-                         .k = o->q,
-                         .a = e->U,
-                         .lda = w->ldq,
+    multiply(&(product){ .size = { o->q, w->P, o->q },
+                         .a = { e->U, w->ldq },
                          .a_part = ABOVE,
-                         .b = e->dy,
-                         .ldb = w->ldp,
-                         .c = e->acc,
-                         .ldc = w->ldp,
+                         .b = { e->dy, w->ldp },
+                         .c = { e->acc, w->ldp },
                          .c0 = o->ends ? NULL : e->acc,
                          .beta = s->out,
                          .beta_step = 1 });
@@ -287,15 +256,10 @@ static float states_backward(const run *r, const bwd_buffers *e, const chunk_of_
     if (!o->ends) {
         transpose(e->G, w->ldn, Gt, w->ldp, w->N, w->P);
         scale_columns(e->xwt, e->xt, w->ldq, s->feed, r->d.P, Q);
-        multiply(&(product){ .m = o->q,
-                             .n = w->N,
-                             .k = r->d.P,
-                             .a = e->xwt,
-                             .lda = w->ldq,
-                             .b = e->G,
-                             .ldb = w->ldn,
-                             .c = part->dB,
-                             .ldc = w->ldn,
+        multiply(&(product){ .size = { o->q, w->N, r->d.P },
+                             .a = { e->xwt, w->ldq },
+                             .b = { e->G, w->ldn },
+                             .c = { part->dB, w->ldn },
                              .c0 = o->first ? NULL : part->dB,
                              .beta = &ONE });
     } else if (o->first) memset(part->dB, 0, (size_t)part_bytes);
@@ -303,15 +267,8 @@ static float states_backward(const run *r, const bwd_buffers *e, const chunk_of_
     if (!o->starts) {
         scale_columns(e->dywt, e->dyt, w->ldq, s->in, r->d.P, Q);
         float *dC = o->first ? part->dC : e->dC;
-        multiply(&(product){ .m = o->q,
-                             .n = w->N,
-                             .k = r->d.P,
-                             .a = e->dywt,
-                             .lda = w->ldq,
-                             .b = state,
-                             .ldb = w->ldn,
-                             .c = dC,
-                             .ldc = w->ldn });
+        multiply(&(product){
+            .size = { o->q, w->N, r->d.P }, .a = { e->dywt, w->ldq }, .b = { state, w->ldn }, .c = { dC, w->ldn } });
         for (int64_t l = 0; l < o->q; l++) {
             e->q[l] = dot(dC + l * w->ldn, p->C + l * w->ldn, w->N);
             if (!o->first) add_to(part->dC + l * w->ldn, dC + l * w->ldn, w->N);
@@ -321,15 +278,10 @@ static float states_backward(const run *r, const bwd_buffers *e, const chunk_of_
         through += dot(state + i * w->ldn, e->G + i * w->ldn, w->N);
     if (o->k > 0 || r->c->out[DINITIAL]) {
         scale_rows(e->dyw, e->dy, w->ldp, s->in, o->q, w->P);
-        multiply(&(product){ .m = r->d.N,
-                             .n = w->P,
-                             .k = o->q,
-                             .a = p->C,
-                             .lda = w->ldn,
-                             .b = e->dyw,
-                             .ldb = w->ldp,
-                             .c = Gt,
-                             .ldc = w->ldp,
+        multiply(&(product){ .size = { r->d.N, w->P, o->q },
+                             .a = { p->C, w->ldn },
+                             .b = { e->dyw, w->ldp },
+                             .c = { Gt, w->ldp },
                              .c0 = o->ends ? NULL : Gt,
                              .beta = &s->all });
     }
@@ -455,27 +407,17 @@ static void bwd_group(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     resets_of(&m, r, b, k);
     mask_cb(sum.dCB, r, &m, q);
     transpose(transposed, w->ldq, sum.dCB, w->ldq, Q, Q);
-    multiply(&(product){ .m = q,
-                         .n = w->N,
-                         .k = q,
-                         .a = sum.dCB,
-                         .lda = w->ldq,
-                         .b = p.C,
-                         .ldb = w->ldn,
-                         .c = sum.dB,
-                         .ldc = w->ldn,
+    multiply(&(product){ .size = { q, w->N, q },
+                         .a = { sum.dCB, w->ldq },
+                         .b = { p.C, w->ldn },
+                         .c = { sum.dB, w->ldn },
                          .c0 = sum.dB,
                          .beta = &ONE,
                          .a_part = ABOVE });
-    multiply(&(product){ .m = q,
-                         .n = w->N,
-                         .k = q,
-                         .a = transposed,
-                         .lda = w->ldq,
-                         .b = p.B,
-                         .ldb = w->ldn,
-                         .c = sum.dC,
-                         .ldc = w->ldn,
+    multiply(&(product){ .size = { q, w->N, q },
+                         .a = { transposed, w->ldq },
+                         .b = { p.B, w->ldn },
+                         .c = { sum.dC, w->ldn },
                          .c0 = sum.dC,
                          .beta = &ONE,
                          .a_part = BELOW });

@@ -28,15 +28,10 @@ static void fwd_pack(const run *r, int64_t b, int64_t g, int64_t k, int thread)
     pack_rows(C, r, CM, b, g, k);
     transpose(p.Ct, w->ldq, C, w->ldn, Q, w->N);
     transpose(Bt, w->ldq, p.B, w->ldn, Q, w->N);
-    multiply(&(product){ .m = q,
-                         .n = Q,
-                         .k = r->d.N,
-                         .a = Bt,
-                         .lda = w->ldq,
-                         .b = p.Ct,
-                         .ldb = w->ldq,
-                         .c = p.BCt,
-                         .ldc = w->ldq,
+    multiply(&(product){ .size = { q, Q, r->d.N },
+                         .a = { Bt, w->ldq },
+                         .b = { p.Ct, w->ldq },
+                         .c = { p.BCt, w->ldq },
                          .c_part = ABOVE });
     for (int64_t s = 0; s < q; s++) {
         for (int64_t l = 0; l < s; l++) p.BCt[s * w->ldq + l] = 0;
@@ -78,24 +73,12 @@ static void fwd_chunk(const run *r, const fwd_buffers *e, float *state, int64_t 
     load_rows(e->x, w->ldp, x, k * Q, q, r->d.P);
     decay_cb(e->Wt, r, p.BCt, e->s, q, r->d.C == 1 ? D[h] : 0);
     if (!empty)
-        multiply(&(product){ .m = q,
-                             .n = w->P,
-                             .k = r->d.N,
-                             .a = p.Ct,
-                             .lda = w->ldq,
-                             .b = state,
-                             .ldb = w->ldp,
-                             .c = e->y,
-                             .ldc = w->ldp });
-    multiply(&(product){ .m = q,
-                         .n = w->P,
-                         .k = q,
-                         .a = e->Wt,
-                         .lda = w->ldq,
-                         .b = e->x,
-                         .ldb = w->ldp,
-                         .c = e->y,
-                         .ldc = w->ldp,
+        multiply(&(product){
+            .size = { q, w->P, r->d.N }, .a = { p.Ct, w->ldq }, .b = { state, w->ldp }, .c = { e->y, w->ldp } });
+    multiply(&(product){ .size = { q, w->P, q },
+                         .a = { e->Wt, w->ldq },
+                         .b = { e->x, w->ldp },
+                         .c = { e->y, w->ldp },
                          .c0 = empty ? NULL : e->y,
                          .beta = e->s->in,
                          .beta_step = 1,
@@ -107,15 +90,10 @@ static void fwd_chunk(const run *r, const fwd_buffers *e, float *state, int64_t 
     }
     if (k + 1 == w->chunks && !r->c->out[FINAL]) return;
     scale_rows(e->xw, e->x, w->ldp, e->s->feed, q, w->P);
-    multiply(&(product){ .m = r->d.N,
-                         .n = w->P,
-                         .k = q,
-                         .a = p.B,
-                         .lda = w->ldn,
-                         .b = e->xw,
-                         .ldb = w->ldp,
-                         .c = state,
-                         .ldc = w->ldp,
+    multiply(&(product){ .size = { r->d.N, w->P, q },
+                         .a = { p.B, w->ldn },
+                         .b = { e->xw, w->ldp },
+                         .c = { state, w->ldp },
                          .c0 = empty ? NULL : state,
                          .beta = &e->s->all });
 }

@@ -25,14 +25,20 @@ enum { ROWS = 4, VECS = 2 };
 
 typedef enum side { ALL, BELOW, ABOVE } side;
 
+typedef struct operand {
+    const float *p;
+    int64_t      ld;
+} operand;
+
+typedef struct result {
+    float  *p;
+    int64_t ld;
+} result;
+
 typedef struct product {
-    int64_t      m, n, k; /* n: a multiple of MBA_LANES */
-    const float *a;
-    int64_t      lda; /* (k, m); three values after a row are readable */
-    const float *b;
-    int64_t      ldb; /* (k, n) */
-    float       *c;
-    int64_t      ldc;
+    int64_t      size[3]; /* m, n, k; n: a multiple of MBA_LANES */
+    operand      a, b;    /* (k, m), three values after a row are readable; (k, n) */
+    result       c;       /* (m, n), as c0 */
     const float *c0, *beta;
     int64_t      beta_step; /* c0 NULL: adds nothing; beta_step 0: one beta for all rows */
     side         a_part;    /* BELOW: A_ki is 0 for k > i; ABOVE: for k < i */
@@ -68,9 +74,9 @@ MBA_SIMD void tile_step(vf acc[ROWS][VECS], const float *a, const float *b, int 
 /* Computes the tile of `rows` x `vecs` at (i, j). Callers pass constants, so that the loops unroll. */
 MBA_SIMD void tile(const product *p, int64_t i, int64_t j, const int rows, const int vecs)
 {
-    const int64_t lda = p->lda, ldb = p->ldb, ldc = p->ldc;
-    const int64_t first = p->a_part == ABOVE ? i : 0, end = p->a_part == BELOW && i + rows < p->k ? i + rows : p->k;
-    const float  *a = p->a + first * lda + i, *b = p->b + first * ldb + j;
+    const int64_t lda = p->a.ld, ldb = p->b.ld, ldc = p->c.ld, K = p->size[2];
+    const int64_t first = p->a_part == ABOVE ? i : 0, end = p->a_part == BELOW && i + rows < K ? i + rows : K;
+    const float  *a = p->a.p + first * lda + i, *b = p->b.p + first * ldb + j;
     vf            acc[ROWS][VECS];
     for (int r = 0; r < rows; r++) {
         const float *c0 = p->c0 ? p->c0 + (i + r) * ldc + j : NULL;
@@ -79,7 +85,7 @@ MBA_SIMD void tile(const product *p, int64_t i, int64_t j, const int rows, const
     }
     for (int64_t k = first; k < end; k++, a += lda, b += ldb) tile_step(acc, a, b, rows, vecs);
     for (int r = 0; r < rows; r++)
-        for (int v = 0; v < vecs; v++) vf_store(p->c + (i + r) * ldc + j + v * MBA_LANES, acc[r][v]);
+        for (int v = 0; v < vecs; v++) vf_store(p->c.p + (i + r) * ldc + j + v * MBA_LANES, acc[r][v]);
 }
 
 static void tiles_wide(const product *p, int64_t j, int64_t i, int64_t end)
@@ -97,11 +103,12 @@ static void tiles_narrow(const product *p, int64_t j, int64_t i, int64_t end)
 /* Columns are the outer loop, so that VECS vectors of every row of B stay in L1 while A is read. */
 static void multiply(const product *p)
 {
-    for (int64_t j = 0, width; j < p->n; j += width) {
-        const bool wide = p->n - j >= VECS * MBA_LANES;
+    const int64_t m = p->size[0], n = p->size[1];
+    for (int64_t j = 0, width; j < n; j += width) {
+        const bool wide = n - j >= VECS * MBA_LANES;
         width = (wide ? VECS : 1) * MBA_LANES;
         const int64_t first = p->c_part == BELOW ? j / ROWS * ROWS : 0;
-        const int64_t end = p->c_part == ABOVE && j + width < p->m ? j + width : p->m;
+        const int64_t end = p->c_part == ABOVE && j + width < m ? j + width : m;
         (wide ? tiles_wide : tiles_narrow)(p, j, first, end);
     }
 }
