@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cluster/mpi_functions.h"
+#include "core/file.h"
 #include "core/version.h"
 
 enum { PATH_ROOM = 4096 };
@@ -31,20 +32,7 @@ typedef struct cluster {
 
 /* ---- the plug-in ---- */
 
-/* Finds it beside the program, as in a build, or where it is installed. */
-static bool find_library(char out[PATH_ROOM])
-{
-    static const char *const from[] = { "", MBA_LIBRARY_FROM "/" };
-    char                     program[PATH_ROOM];
-    const ssize_t            n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = 0;
-    char *end = strrchr(program, '/');
-    for (size_t i = 0; end && i < sizeof from / sizeof *from; i++)
-        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM
-            && !access(out, R_OK))
-            return true;
-    return false;
-}
+static bool find_library(char out[PATH_ROOM]) { return mba_library_find(out, PATH_ROOM, MBA_LIBRARY_FROM, LIBRARY); }
 
 bool mba_cluster_has_mpi(void)
 {

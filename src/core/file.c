@@ -449,3 +449,18 @@ void mba_folder_remove(const char *path)
     if (d) closedir(d);
     (void)rmdir(path);
 }
+
+bool mba_library_find(char *out, size_t room, const char *from, const char *name)
+{
+    char          program[4096];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    mba_assert(room > 0 && *name);
+    program[n > 0 ? n : 0] = 0;
+    const char *end = strrchr(program, '/');
+    for (int installed = 0; end && installed < 2; installed++) {
+        const int length = snprintf(out, room, "%.*s/%s%s%s", (int)(end - program), program, installed ? from : "",
+                                    installed ? "/" : "", name);
+        if (length > 0 && (size_t)length < room && !access(out, R_OK)) return true;
+    }
+    return false;
+}

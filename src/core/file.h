@@ -19,6 +19,7 @@
 #ifndef MBA_FILE_H
 #define MBA_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include "core/status.h"
 
@@ -73,6 +74,10 @@ MBA_MUST mba_status mba__file_failed(const char *verb, const char *path, int err
 
 /* Creates a directory and its missing parents; an existing directory is fine. */
 MBA_MUST mba_status mba_mkdirs(const char *path);
+
+/* Finds a library of ours: beside the program, as in a build, or in the folder `from` as seen from there, where it is
+ * installed. Writes its path to out, which has `room` bytes; false: it is in neither. */
+bool mba_library_find(char *out, size_t room, const char *from, const char *name);
 
 /* Removes a directory and the files in it, as far as possible. A directory that holds directories stays, and so does
  * what cannot be listed: a caller who needs it gone must look. */

@@ -506,6 +506,27 @@ static void the_next_one_removes_what_a_killed_process_left(void **state)
     mba_folder_remove(scratch("tmp"));
 }
 
+/* The program itself is a file beside the program. */
+static void a_library_is_found_beside_the_program(void **state)
+{
+    (void)state;
+    char          program[4096], out[4096];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_true(n > 0);
+    program[n] = 0;
+    const char *name = strrchr(program, '/') + 1;
+    assert_true(mba_library_find(out, sizeof out, "../nowhere", name));
+    assert_string_equal(out, program);
+    assert_false(mba_library_find(out, 8, "../nowhere", name)); // the path does not fit
+    assert_false(mba_library_find(out, sizeof out, "../nowhere", "no library"));
+    char folder[4096]; // "..": installed in another folder than the program
+    assert_true(snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - program), program) > 0);
+    assert_true(snprintf(out, sizeof out, "%s/%s", strrchr(folder, '/') + 1, name) > 0);
+    char inner[4096];
+    strcpy(inner, out);
+    assert_true(mba_library_find(out, sizeof out, "..", inner) && strstr(out, "/../"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_lock_is_of_one_process_and_dies_with_it),
         cmocka_unit_test(a_lock_beside_a_file_touches_nothing_else),
         cmocka_unit_test(the_next_one_removes_what_a_killed_process_left),
+        cmocka_unit_test(a_library_is_found_beside_the_program),
     };
     scratch_make();
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

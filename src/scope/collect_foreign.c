@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "scope/collect.h"
 #include "scope/describe.h"
 #include "scope/energy.h"
@@ -26,18 +27,9 @@ static const char *const        why = "this build has no CUPTI",
                          *const fix = "install the CUDA toolkit with CUPTI (cuda-cupti-dev-13-0), then ./run build";
 #endif
 
-/* Finds the library beside the program, as in a build, or where it is installed. */
 static mba_status find_library(char *out, const char *command)
 {
-    static const char *const from[] = { "", MBA_INJECT_FROM "/" };
-    char                     program[PATH_ROOM];
-    const ssize_t            n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = 0;
-    char *end = strrchr(program, '/');
-    for (size_t i = 0; end && i < sizeof from / sizeof *from; i++)
-        if (snprintf(out, PATH_ROOM, "%.*s/%s%s", (int)(end - program), program, from[i], LIBRARY) < PATH_ROOM
-            && !access(out, R_OK))
-            return MBA_OK;
+    if (mba_library_find(out, PATH_ROOM, MBA_INJECT_FROM, LIBRARY)) return MBA_OK;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot profile '%s': there is no %s\nwhy: %s\nfix: %s", command, LIBRARY, why,
                     fix);
 }
