@@ -16,6 +16,7 @@ except (ImportError, OSError) as missing:
     print("skipped:", missing)
     sys.exit(77)
 
+from comparison import assert_agrees, leaf
 from mambascope_torch import operands
 from mambascope_torch.layers import CONVOLUTION, GATED, MIXER
 from mambascope_torch.recurrence import convolution, inner, mixer, norm
@@ -26,15 +27,6 @@ try:
         __import__(f"transformers.models.{file}.modeling_{file}")
 except ImportError:
     transformers = None
-
-
-def leaf(*shape, scale=1.0):
-    return (torch.randn(*shape) * scale).requires_grad_()
-
-
-def wide(arguments):
-    return {k: t.detach().double().requires_grad_() if torch.is_tensor(t) and t.is_floating_point() else t
-            for k, t in arguments.items()}
 
 
 def mixer_arguments(heads=4, width=6, groups=2, state=5, others=0, batch=2, length=21, per_channel=False):
@@ -49,19 +41,7 @@ def mixer_arguments(heads=4, width=6, groups=2, state=5, others=0, batch=2, leng
 
 class Layers(unittest.TestCase):
     def agrees(self, ours, yardstick, arguments, only_ours=(), both=False):
-        exact = wide({k: v for k, v in arguments.items() if k not in only_ours})
-        got, want = ours(**arguments), yardstick(**exact)
-        got, want = (got if both else (got,)), (want if isinstance(want, tuple) else (want,))
-        want = want[:len(got)]
-        torch.manual_seed(5)
-        seeds = [torch.randn_like(w) for w in want]
-        torch.autograd.backward(want, seeds)
-        torch.autograd.backward(got, [s.float() for s in seeds])
-        pairs = [("result", g, w) for g, w in zip(got, want)]
-        pairs += [(k, arguments[k].grad, t.grad) for k, t in exact.items() if torch.is_tensor(t) and t.requires_grad]
-        for name, g, w in pairs:
-            self.assertEqual(tuple(g.shape), tuple(w.shape), name)
-            self.assertLess((g.double() - w).norm() / w.norm(), 3e-6, name)     # sums of some hundred fp32 products
+        assert_agrees(self, ours, yardstick, arguments, 3e-6, only_ours, both)   # sums of some hundred fp32 products
 
     def test_the_convolution(self):
         for more in (dict(activation="silu"), dict(bias=leaf(6)), dict(activation="swish", bias=leaf(6),

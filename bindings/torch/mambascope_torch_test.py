@@ -16,13 +16,10 @@ except (ImportError, OSError) as missing:
     print("skipped:", missing)
     sys.exit(77)
 
+from comparison import assert_agrees, leaf, wide
 from mambascope_torch import native, recurrence
 
 PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/peers")
-
-
-def leaf(*shape, scale=1.0):
-    return (torch.randn(*shape) * scale).requires_grad_()
 
 
 def ssd_arguments(batch=2, length=37, heads=4, width=6, groups=2, state=5):
@@ -39,28 +36,10 @@ def scan_arguments(batch=2, length=21, channels=6, state=4, groups=None):
                 A=(-torch.rand(channels, state) - 0.2).requires_grad_(), B=leaf(*shape), C=leaf(*shape))
 
 
-def wide(arguments):
-    """The same numbers in float64, leaves of their own."""
-    return {k: t.detach().double().requires_grad_() if torch.is_tensor(t) and t.is_floating_point() else t
-            for k, t in arguments.items()}
-
-
 class Binding(unittest.TestCase):
     def agrees(self, ours, reference, arguments, kept=(), both=True):
-        """Results and all gradients, with random gradients on both results; kept: what only our function takes."""
-        exact = wide({k: v for k, v in arguments.items() if k not in kept})
-        got, want = ours(**arguments), reference(**exact)
-        got, want = (got, want) if both else ((got,), want[:1])
-        torch.manual_seed(5)
-        seeds = [torch.randn_like(w) for w in want]
-        torch.autograd.backward(want, seeds)
-        torch.autograd.backward(got, [s.float() for s in seeds])
-        pairs = [("result", g, w) for g, w in zip(got, want)]
-        pairs += [(k, arguments[k].grad, t.grad) for k, t in exact.items() if torch.is_tensor(t) and t.requires_grad]
-        for name, g, w in pairs:
-            self.assertEqual(tuple(g.shape), tuple(w.shape), name)
-            error = (g.double() - w).norm() / w.norm()
-            self.assertLess(error, 2e-6, name)            # sums of some hundred fp32 products, relative to the whole
+        """kept: what only our function takes."""
+        assert_agrees(self, ours, reference, arguments, 2e-6, kept, both)      # sums of some hundred fp32 products
 
     def test_ssd(self):
         self.agrees(mt.mamba_chunk_scan_combined, recurrence.ssd,
