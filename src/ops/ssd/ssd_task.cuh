@@ -40,6 +40,39 @@ template <typename T> static T *take(char *&from, int64_t n)
     return p;
 }
 
+/* Sets the operands that the arguments of both rooms have under the same names. T: type of activations. */
+template <typename T, typename A> static void set_inputs(A &a, const mba_call *c)
+{
+    const mba_node *n = c->node;
+    const ssd_dims  d = ssd_dims_of(n);
+    a.skip_cols = (int)d.C;
+    a.dt_min = (float)d.dt_min;
+    a.dt_max = (float)d.dt_max;
+    a.x = strided_of<const T>(n->in[X], c->in[X]);
+    a.dt = strided_of<const T>(n->in[DT], c->in[DT]);
+    a.bm = strided_of<const T>(n->in[BM], c->in[BM]);
+    a.cm = strided_of<const T>(n->in[CM], c->in[CM]);
+    a.ids = strided_of<const int>(n->in[IDS], c->in[IDS]);
+    a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
+    a.A_log = (const float *)c->in[A_LOG];
+    a.skip = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
+    a.bias = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+}
+template <typename T, typename A> static void set_gradients(A &a, const mba_call *c)
+{
+    const mba_node *n = c->node;
+    a.dy = strided_of<const T>(n->in[DY], c->in[DY]);
+    a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
+    a.ddt = strided_of<T>(n->out[DDT], c->out[DDT]);
+    a.dbm = strided_of<T>(n->out[DBM], c->out[DBM]);
+    a.dcm = strided_of<T>(n->out[DCM], c->out[DCM]);
+    a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
+    a.dA_log = (float *)c->out[DA_LOG];
+    a.dskip = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
+    a.dbias = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
+    for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
+}
+
 /* ---- for kernels ---- */
 
 /* Types: T of activations, CS of cumulative log decays, ST of states, C B^T and the gradients of both. */

@@ -65,33 +65,13 @@ template <typename A> static A task_of(const mba_call *c, const ssd_tiling &t, b
     a.xtiles = (int)t.xtiles;
     a.pairs = (int)t.pairs;
     a.cparts = (int)t.cparts;
-    a.skip_cols = (int)d.C;
-    a.dt_min = (float)d.dt_min;
-    a.dt_max = (float)d.dt_max;
-    a.x = strided_of<const T>(n->in[X], c->in[X]);
-    a.dt = strided_of<const T>(n->in[DT], c->in[DT]);
-    a.bm = strided_of<const T>(n->in[BM], c->in[BM]);
-    a.cm = strided_of<const T>(n->in[CM], c->in[CM]);
-    a.ids = strided_of<const int>(n->in[IDS], c->in[IDS]);
-    a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
-    a.A_log = (const float *)c->in[A_LOG];
-    a.skip = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
-    a.bias = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+    set_inputs<T>(a, c);
     if (!backward) {
         a.y = strided_of<T>(n->out[Y], c->out[Y]);
         a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);
     } else {
-        a.dy = strided_of<const T>(n->in[DY], c->in[DY]);
-        a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
         a.dx = strided_of<T>(n->out[DX], c->out[DX]);
-        a.ddt = strided_of<T>(n->out[DDT], c->out[DDT]);
-        a.dbm = strided_of<T>(n->out[DBM], c->out[DBM]);
-        a.dcm = strided_of<T>(n->out[DCM], c->out[DCM]);
-        a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
-        a.dA_log = (float *)c->out[DA_LOG];
-        a.dskip = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
-        a.dbias = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
-        for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
+        set_gradients<T>(a, c);
     }
     set_scratch(a, c, t, backward);
     return a;

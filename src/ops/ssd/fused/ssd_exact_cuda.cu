@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_exact_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, false, WHAT, WHOLE>(a, maps, nullptr);
+    scan_block_run<scan_policy<false, WHAT, WHOLE, 0, true>>(a, maps, nullptr);
 #endif
 }
 
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_exact_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<true, true, SCAN_OUT, WHOLE>(a, maps, nullptr);
+    scan_block_run<scan_policy<true, SCAN_OUT, WHOLE, 0, true>>(a, maps, nullptr);
 #endif
 }
 

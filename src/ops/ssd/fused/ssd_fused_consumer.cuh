@@ -19,9 +19,10 @@
 
 /* STAGED_SAVE: saved states go through shared memory. X_ON_DEMAND: x of a chunk is loaded when it is needed instead of
  * one chunk ahead, because registers are short. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
-struct scan_consumer : tiled_warpgroup {
+template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
     using tiled_warpgroup::tiled_warpgroup;
+    static constexpr bool EXACT = P::EXACT, REV = P::REV;
+    static constexpr int  WHAT = P::WHAT, SPLIT = P::SPLIT, TILED = P::TILED;
     static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
     static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
     static constexpr bool WIDE = TILED == 2; /* one tile of p in both warpgroups, a tile of n each */

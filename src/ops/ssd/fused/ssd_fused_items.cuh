@@ -33,6 +33,12 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
  * block publishes it; STATE_RECOMPUTED, the block recomputes it from the preceding range. */
 enum scan_split { WHOLE, STATE_PASSED, STATE_RECOMPUTED };
 
+/* The policy P of a scan kernel: all of the parameters above but WIDE_RANGE, of which a kernel has both. */
+template <bool REV_, int WHAT_, int SPLIT_ = WHOLE, int TILED_ = 0, bool EXACT_ = false> struct scan_policy {
+    static constexpr bool EXACT = EXACT_, REV = REV_;
+    static constexpr int  WHAT = WHAT_, SPLIT = SPLIT_, TILED = TILED_;
+};
+
 /* Whether saved states are staged in shared memory (half of them; see save_state_rows_0_7). */
 static __device__ constexpr bool saves_through_smem(bool exact, int what, bool rev, int split_kind)
 {
@@ -413,33 +419,33 @@ static __device__ __forceinline__ void load_wide_chunk(scan_smem &sm, const fuse
     if (REV && has_output(WHAT)) prefetch_l2_x<2>(maps.other, sm, b, pair, c);
 }
 /* Starts all copies of chunk c into stage s of the main ring. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
+template <typename P, bool WIDE_RANGE>
 static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_task &a, const scan_maps &maps, int s,
                                                   int b, int pair, int c)
 {
-    const float   *rec = REV ? a.rec_rev : a.rec;
+    const float   *rec = P::REV ? a.rec_rev : a.rec;
     const int      g = pair * HEADS / a.J;
     const uint32_t bar = smem_address(&sm.full[WIDE_RANGE][s]);
     scan_stage    &t = sm.st[s];
-    mbar_expect(bar, (!has_output(WHAT) ? 2 : EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+    mbar_expect(bar, (!has_output(P::WHAT) ? 2 : P::EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
-        load_x_tile<TILED>(smem_address(t.x[h]), &maps.x, bar, sm.place[HEADS + h], head, c * FQ, b);
-        const int64_t record = SPLIT ? record_index_u32(a, b, head, c)
-                                     : record_index_at<TILED>(a, sm.place[HEADS + h], b, head, c);
+        load_x_tile<P::TILED>(smem_address(t.x[h]), &maps.x, bar, sm.place[HEADS + h], head, c * FQ, b);
+        const int64_t record = P::SPLIT ? record_index_u32(a, b, head, c)
+                                        : record_index_at<P::TILED>(a, sm.place[HEADS + h], b, head, c);
         bulk_load(smem_address(t.rec[h]), rec + record, REC * 4, bar);
     }
-    if (has_output(WHAT)) {
+    if (has_output(P::WHAT)) {
         for (int j = 0; j < 2; j++)
-            load_n_tile<TILED>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, c * FQ, b);
+            load_n_tile<P::TILED>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, c * FQ, b);
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
-        if (EXACT)
+        if (P::EXACT)
             tma_load3(smem_address(cb_residual_of(sm, s)), &maps.cb, bar, 0, 0,
                       (b * a.K + c) * a.G + g + residual_offset_cb(a));
     }
     for (int j = 0; j < 2; j++)
-        load_n_tile<TILED>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, b);
-    if (REV && has_output(WHAT)) prefetch_l2_x<TILED>(maps.other, sm, b, pair, c);
+        load_n_tile<P::TILED>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, b);
+    if (P::REV && has_output(P::WHAT)) prefetch_l2_x<P::TILED>(maps.other, sm, b, pair, c);
 }
 
 /* Loads all recomputed chunks through their own ring, at most once per block. The main ring shares its memory, so this
@@ -490,22 +496,23 @@ static __device__ __forceinline__ void load_recomputed_chunks(scan_smem &sm, con
 /* The loop of the producer thread: for each item of this pass, fills a stage whenever the consumers have released one.
  * The first pass ends when the ring is drained, because the second uses the same memory with other barriers. Split and
  * TILED kernels keep the item in shared memory: the producer has 24 registers. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
+template <typename P, bool WIDE_RANGE>
 static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                      const scan_split_table *r)
 {
-    constexpr bool KEEPS_NOTHING = SPLIT || TILED;
+    constexpr bool KEEPS_NOTHING = P::SPLIT || P::TILED;
     int            s = 0, ph = 1; // phase 1: waiting on a fresh `empty` barrier returns at once
-    for (int n = 0; has_item<SPLIT>(a, r, n); n++) {
+    for (int n = 0; has_item<P::SPLIT>(a, r, n); n++) {
         if (in_this_pass<WIDE_RANGE>(sm, n)) {
-            scan_item it = block_item<REV, SPLIT>(a, r, n);
-            if (SPLIT == STATE_RECOMPUTED) {
-                prepend_recomputed<REV>(sm, it);
+            scan_item it = block_item<P::REV, P::SPLIT>(a, r, n);
+            if (P::SPLIT == STATE_RECOMPUTED) {
+                prepend_recomputed<P::REV>(sm, it);
                 sm.recomputed = it.recomputed;
                 for (int h = 0; h < HEADS; h++)
                     sm.skip_chunks[h] = it.recomputed ? it.recomputed - sm.live_chunks[h] : 0;
             }
-            for (int h = 0; TILED && h < HEADS; h++) set_place<TILED>(sm.place[HEADS + h], a, it.pair * HEADS + h);
+            for (int h = 0; P::TILED && h < HEADS; h++)
+                set_place<P::TILED>(sm.place[HEADS + h], a, it.pair * HEADS + h);
             if (KEEPS_NOTHING) {
                 sm.producer.b = it.b;
                 sm.producer.pair = it.pair;
@@ -513,33 +520,32 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                 sm.producer.c0 = it.c0;
                 sm.producer.n = n;
             }
-            if (SPLIT == STATE_RECOMPUTED && !WIDE_RANGE && sm.recomputed)
-                load_recomputed_chunks<REV>(sm, a, maps, s, ph);
-            for (int i = SPLIT == STATE_RECOMPUTED && !WIDE_RANGE ? sm.recomputed : 0;
+            if (P::SPLIT == STATE_RECOMPUTED && !WIDE_RANGE && sm.recomputed)
+                load_recomputed_chunks<P::REV>(sm, a, maps, s, ph);
+            for (int i = P::SPLIT == STATE_RECOMPUTED && !WIDE_RANGE ? sm.recomputed : 0;
                  i < (KEEPS_NOTHING ? sm.producer.chunks : it.chunks); i++) {
                 const int chunks = KEEPS_NOTHING ? sm.producer.chunks : it.chunks;
                 const int c0 = KEEPS_NOTHING ? sm.producer.c0 : it.c0;
                 mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-                if (SPLIT == STATE_RECOMPUTED && WIDE_RANGE && i < sm.recomputed)
-                    load_state_only_chunk<REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[WIDE_RANGE][s]),
-                                               REV ? c0 + chunks - 1 - i : c0 + i, i);
-                else if constexpr (TILED == 2)
-                    load_wide_chunk<REV, WHAT, WIDE_RANGE>(sm, a, maps, s, sm.producer.b, sm.producer.pair,
-                                                           REV ? c0 + chunks - 1 - i : c0 + i);
+                if (P::SPLIT == STATE_RECOMPUTED && WIDE_RANGE && i < sm.recomputed)
+                    load_state_only_chunk<P::REV>(sm, a, maps, sm.st[s], smem_address(&sm.full[WIDE_RANGE][s]),
+                                                  P::REV ? c0 + chunks - 1 - i : c0 + i, i);
+                else if constexpr (P::TILED == 2)
+                    load_wide_chunk<P::REV, P::WHAT, WIDE_RANGE>(sm, a, maps, s, sm.producer.b, sm.producer.pair,
+                                                                 P::REV ? c0 + chunks - 1 - i : c0 + i);
                 else
-                    load_chunk<EXACT, REV, WHAT, WIDE_RANGE, SPLIT, TILED>(sm, a, maps, s,
-                                                                           KEEPS_NOTHING ? sm.producer.b : it.b,
-                                                                           KEEPS_NOTHING ? sm.producer.pair : it.pair,
-                                                                           REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage<(WIDE_RANGE || EXACT || TILED == 2)>(s);
+                    load_chunk<P, WIDE_RANGE>(sm, a, maps, s, KEEPS_NOTHING ? sm.producer.b : it.b,
+                                              KEEPS_NOTHING ? sm.producer.pair : it.pair,
+                                              P::REV ? c0 + chunks - 1 - i : c0 + i);
+                s = next_stage<(WIDE_RANGE || P::EXACT || P::TILED == 2)>(s);
                 ph ^= s == 0;
             }
             if (KEEPS_NOTHING) n = sm.producer.n;
         }
     }
-    for (int i = 0; !WIDE_RANGE && i < (EXACT || TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
+    for (int i = 0; !WIDE_RANGE && i < (P::EXACT || P::TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-        s = next_stage<(WIDE_RANGE || EXACT || TILED == 2)>(s);
+        s = next_stage<(WIDE_RANGE || P::EXACT || P::TILED == 2)>(s);
         ph ^= s == 0;
     }
 }

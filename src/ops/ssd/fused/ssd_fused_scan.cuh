@@ -41,28 +41,28 @@
 
 /* The persistent loop of a consumer warpgroup over the items of one pass. Returns the number of chunks processed so
  * far, from which the second pass continues to alternate output tiles; forward split kernels count otherwise. */
-template <bool EXACT, bool REV, int WHAT, bool WIDE_RANGE, int SPLIT, int TILED>
+template <typename P, bool WIDE_RANGE>
 static __device__ __forceinline__ unsigned loop_items(scan_smem &sm, const fused_task &a, const scan_maps &maps,
                                                       const scan_split_table *r, unsigned chunks_done)
 {
-    scan_consumer<EXACT, REV, WHAT, WIDE_RANGE, SPLIT, TILED> w(sm, a, maps, r, chunks_done);
-    for (int n = 0; SPLIT ? w.warp_broadcast(has_item<SPLIT>(a, r, n)) : has_item<SPLIT>(a, r, n); n++)
-        if (SPLIT ? w.warp_broadcast(in_this_pass<WIDE_RANGE>(sm, n)) : in_this_pass<WIDE_RANGE>(sm, n)) {
+    scan_consumer<P, WIDE_RANGE> w(sm, a, maps, r, chunks_done);
+    for (int n = 0; P::SPLIT ? w.warp_broadcast(has_item<P::SPLIT>(a, r, n)) : has_item<P::SPLIT>(a, r, n); n++)
+        if (P::SPLIT ? w.warp_broadcast(in_this_pass<WIDE_RANGE>(sm, n)) : in_this_pass<WIDE_RANGE>(sm, n)) {
             const int reloaded = w.process_item(n);
-            if (SPLIT) n = w.warp_broadcast(reloaded);
+            if (P::SPLIT) n = w.warp_broadcast(reloaded);
         }
-    return SPLIT && !REV ? 0 : w.chunks_done;
+    return P::SPLIT && !P::REV ? 0 : w.chunks_done;
 }
 
 /* One block. 1. initialise barriers; 2. find wide-range items; 3. assign roles: one producer thread, two consumer
  * warpgroups; 4. first pass, all items without wide-range chunks; 5. second pass, the others (usually none). */
-template <bool EXACT, bool REV, int WHAT, int SPLIT, int TILED = 0>
+template <typename P>
 static __device__ __forceinline__ void scan_block_run(const fused_task &a, const scan_maps &maps,
                                                       const scan_split_table *ranges)
 {
     MBA_DYNAMIC_SMEM(smem);
     scan_smem &sm = *(scan_smem *)(smem + ((1024 - (smem_address(smem) & 1023)) & 1023));
-    if (!SPLIT) MBA_BLOCK_BEGINS;
+    if (!P::SPLIT) MBA_BLOCK_BEGINS;
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) {
             mbar_init(smem_address(&sm.full[0][i]), 1);
@@ -70,33 +70,32 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         }
         for (int i = 0; i < HEADS; i++)
             for (int j = 0; j < 2; j++) mbar_init(smem_address(&sm.x_full[i][j]), 1);
-        for (int i = 0; SPLIT == STATE_RECOMPUTED && i < STATE_ONLY_STAGES; i++) {
+        for (int i = 0; P::SPLIT == STATE_RECOMPUTED && i < STATE_ONLY_STAGES; i++) {
             mbar_init(smem_address(&sm.recompute_full[i]), 1);
             mbar_init_warps(smem_address(&sm.recompute_empty[i]), 4 * HEADS);
         }
         mbar_init_done();
     }
     if (threadIdx.x < ITEM_WORDS) sm.wide_range[threadIdx.x] = 0;
-    if (SPLIT == STATE_RECOMPUTED && threadIdx.x < HEADS) sm.live_chunks[threadIdx.x] = 0;
+    if (P::SPLIT == STATE_RECOMPUTED && threadIdx.x < HEADS) sm.live_chunks[threadIdx.x] = 0;
     __syncthreads();
-    if (!REV && WHAT == SCAN_OUT) wait_for_prior_grids();
-    find_wide_range_items<REV, SPLIT, TILED>(sm, a, ranges);
+    if (!P::REV && P::WHAT == SCAN_OUT) wait_for_prior_grids();
+    find_wide_range_items<P::REV, P::SPLIT, P::TILED>(sm, a, ranges);
     if (threadIdx.x >= 128 * HEADS) {
         warpgroup_reg_dealloc<24>();
         if (threadIdx.x != 128 * HEADS) return;
-        scan_producer<EXACT, REV, WHAT, false, SPLIT, TILED>(sm, a, maps, ranges);
-        if (*(volatile int *)&sm.any_wide_range)
-            scan_producer<EXACT, REV, WHAT, true, SPLIT, TILED>(sm, a, maps, ranges);
+        scan_producer<P, false>(sm, a, maps, ranges);
+        if (*(volatile int *)&sm.any_wide_range) scan_producer<P, true>(sm, a, maps, ranges);
         return;
     }
     warpgroup_reg_alloc<240>();
-    const unsigned chunks_done = loop_items<EXACT, REV, WHAT, false, SPLIT, TILED>(sm, a, maps, ranges, 0);
+    const unsigned chunks_done = loop_items<P, false>(sm, a, maps, ranges, 0);
     if (__any_sync(0xffffffffu, *(volatile int *)&sm.any_wide_range)) { // vote: a divergent branch serializes wgmma
         bar_sync<3, 128 * HEADS>(); // both are done with the stage that decayed C B^T overwrites
-        loop_items<EXACT, REV, WHAT, true, SPLIT, TILED>(sm, a, maps, ranges, chunks_done);
+        loop_items<P, true>(sm, a, maps, ranges, chunks_done);
     }
-    if ((threadIdx.x & (saves_through_smem(EXACT, WHAT, REV, SPLIT) ? 31 : 127)) == 0) bulk_wait<0>();
-    if (!SPLIT) MBA_BLOCK_ENDS;
+    if ((threadIdx.x & (saves_through_smem(P::EXACT, P::WHAT, P::REV, P::SPLIT) ? 31 : 127)) == 0) bulk_wait<0>();
+    if (!P::SPLIT) MBA_BLOCK_ENDS;
 }
 
 #endif
@@ -106,7 +105,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, false, WHAT, WHOLE>(a, maps, nullptr);
+    scan_block_run<scan_policy<false, WHAT>>(a, maps, nullptr);
 #endif
 }
 
@@ -115,7 +114,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, true, WHAT, WHOLE>(a, maps, nullptr);
+    scan_block_run<scan_policy<true, WHAT>>(a, maps, nullptr);
 #endif
 }
 
@@ -125,7 +124,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
                    const __grid_constant__ scan_split_table ranges)
 {
 #if MBA_HOPPER
-    scan_block_run<false, false, WHAT, SPLIT>(a, maps, &ranges);
+    scan_block_run<scan_policy<false, WHAT, SPLIT>>(a, maps, &ranges);
 #endif
 }
 
@@ -135,7 +134,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
                        const __grid_constant__ scan_split_table ranges)
 {
 #if MBA_HOPPER
-    scan_block_run<false, true, WHAT, SPLIT>(a, maps, &ranges);
+    scan_block_run<scan_policy<true, WHAT, SPLIT>>(a, maps, &ranges);
 #endif
 }
 

@@ -96,18 +96,7 @@ static fused_task fused_task_of(const mba_call *c, const work_split &work)
     a.N = (int)heads.N;
     a.group_tiles = (int)(heads.J * mba_ceil(heads.P, FP));
     a.tiles = (int)(mba_ceil(heads.P, FP) * mba_ceil(heads.N, FN));
-    a.skip_cols = (int)d.C;
-    a.dt_min = (float)d.dt_min;
-    a.dt_max = (float)d.dt_max;
-    a.x = strided_of<const bf16>(n->in[X], c->in[X]);
-    a.dt = strided_of<const bf16>(n->in[DT], c->in[DT]);
-    a.bm = strided_of<const bf16>(n->in[BM], c->in[BM]);
-    a.cm = strided_of<const bf16>(n->in[CM], c->in[CM]);
-    a.ids = strided_of<const int>(n->in[IDS], c->in[IDS]);
-    a.initial = strided_of<const float>(n->in[INITIAL], c->in[INITIAL]);
-    a.A_log = (const float *)c->in[A_LOG];
-    a.skip = n->in[SKIP] ? (const float *)c->in[SKIP] : NULL;
-    a.bias = n->in[DT_BIAS] ? (const float *)c->in[DT_BIAS] : NULL;
+    set_inputs<bf16>(a, c);
     a.rec = (float *)mba_cuda_scratch(c, SSD_RECORDS_WORK);
     a.cb = (bf16 *)mba_cuda_scratch(c, SSD_PAIRS_WORK);
     if (n->in[IDS]) set_masked_rows(a, mba_cuda_scratch(c, SSD_REACH_WORK));
@@ -188,19 +177,10 @@ static mba_status tiled_scan_maps_of(scan_maps *m, const fused_task &a, const st
 }
 
 /* Sets what only the backward pass reads and writes. kept: the forward pass has saved its states. */
-static void set_gradients(fused_task &a, const mba_call *c, bool kept)
+static void set_backward(fused_task &a, const mba_call *c, bool kept)
 {
     const mba_node *n = c->node;
-    a.dy = strided_of<const bf16>(n->in[DY], c->in[DY]);
-    a.dfinal = strided_of<const float>(n->in[DFINAL], c->in[DFINAL]);
-    a.ddt = strided_of<bf16>(n->out[DDT], c->out[DDT]);
-    a.dbm = strided_of<bf16>(n->out[DBM], c->out[DBM]);
-    a.dcm = strided_of<bf16>(n->out[DCM], c->out[DCM]);
-    a.dinitial = strided_of<float>(n->out[DINITIAL], c->out[DINITIAL]);
-    a.dA_log = (float *)c->out[DA_LOG];
-    a.dskip = n->out[DSKIP] ? (float *)c->out[DSKIP] : NULL;
-    a.dbias = n->out[DDT_BIAS] ? (float *)c->out[DDT_BIAS] : NULL;
-    for (int k = DX; k <= DINITIAL; k++) a.adds[k] = mba_adds(n, k);
+    set_gradients<bf16>(a, c);
     const int64_t heads = (int64_t)a.B * a.H, chunks = (int64_t)a.B * a.K, tokens = heads * a.K * FQ;
     char         *at = (char *)mba_cuda_scratch(c, SSD_TOKENS_WORK);
     if (kept) set_saved(a, c->in[STATES_IN], (float *)c->in[RECORDS_IN], c->in[PAIRS_IN]);
@@ -268,7 +248,7 @@ static fused_call fused_call_of(const mba_call *c, bool backward)
     f.a = fused_task_of(c, f.s);
     f.result = strided_of<bf16>(n->out[out], c->out[out]);
     if (backward) {
-        set_gradients(f.a, c, f.kept);
+        set_backward(f.a, c, f.kept);
         return f;
     }
     f.a.final = strided_of<float>(n->out[FINAL], c->out[FINAL]);

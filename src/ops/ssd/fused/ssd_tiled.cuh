@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_tiled_scan(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, false, WHAT, WHOLE, TILED>(a, maps, nullptr);
+    scan_block_run<scan_policy<false, WHAT, WHOLE, TILED>>(a, maps, nullptr);
 #endif
 }
 
@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
     ssd_tiled_scan_rev(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    scan_block_run<false, true, SCAN_OUT, WHOLE, TILED>(a, maps, nullptr);
+    scan_block_run<scan_policy<true, SCAN_OUT, WHOLE, TILED>>(a, maps, nullptr);
 #endif
 }
 
