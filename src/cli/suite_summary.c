@@ -197,7 +197,7 @@ static void gain_line(FILE *f, const mba_stores *r)
         fputs("largest possible gain: unknown, no kernel has a floor\n", f);
         return;
     }
-    mba_say(f, "largest possible gain: %s in %s, %.1f %% of the step above its floor (bound by %s)\n",
+    mba_say(f, "largest possible gain: %s in %s, %.1f %% of the step above its floor (set by %s)\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
             mba_floor_words(most.kernel->bound));
 }

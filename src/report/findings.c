@@ -91,8 +91,9 @@ static void say_memory(mba_buf *b, const mba_stores *r, int run)
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     const double        vector = isnan(in.least[1]) ? in.executed[1][0] : in.least[1];
     const double        both = isnan(in.least[2]) ? in.executed[2][0] : in.least[2];
-    mba_buf_put(b, "Share of the kernel time in kernels bound by memory. The study: all are memory-bound, below "
-                   "3.5 FLOP/byte.");
+    mba_buf_put(b,
+                "Share of the kernel time in kernels whose floor memory sets. The study: all are memory-bound, below "
+                "3.5 FLOP/byte.");
     if (isnan(both)) return;
     mba_buf_add(b, " Here %s with tensor FLOPs", mba_num(both).s);
     if (!isnan(vector)) mba_buf_add(b, ", %s with vector FLOPs only", mba_num(vector).s);
@@ -108,7 +109,7 @@ static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
     mba_bar_part             p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
     for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_bar_part){ bound.share[k], paints[k] };
-    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by bound: memory, tensor, vector, special functions");
+    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what sets the floor: memory, tensor, vector, special functions");
 }
 
 /* F4 */
@@ -180,14 +181,14 @@ double mba_percent_vector(const mba_analysis *a)
     return most;
 }
 
-/* Adds what claim F7 ignores: memory binds kernels too, as Fig. 7 shows. */
+/* Adds what claim F7 ignores: memory sets floors too, as Fig. 7 shows. */
 static void say_all_floors(mba_buf *b, const mba_analysis *a)
 {
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
     if (isnan(bound.percent_of_floor)) return;
     mba_buf_add(b,
-                " By the largest of all four floors, memory limits SSM kernels for %s %% of their time, "
-                "vector work for %s %% (Fig. 7 has both).",
+                " Of all four floors, memory sets that of SSM kernels for %s %% of their time, vector work for %s %% "
+                "(Fig. 7 has both).",
                 mba_num(100 * bound.share[MBA_BY_MEMORY]).s, mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
 }
 
@@ -259,11 +260,12 @@ static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
     { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
       spark_bandwidth },
-    { "Vector-bound?", "F7", "% vector-bound", "fig7", "What limits", mba_percent_vector, say_vector, spark_vector },
+    { "Vector-bound?", "F7", "% vector-bound", "fig7", "Vector-bound share", mba_percent_vector, say_vector,
+      spark_vector },
 };
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
-    { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
+    { "", "F3", "% of time, floor set by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
     { "How far from the floor?", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor,
       spark_floor },
 };

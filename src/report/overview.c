@@ -132,7 +132,9 @@ static void how_ssm_runs(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, " SSM kernels move ");
         put_spread(b, moved, "GB/s");
         mba_buf_put(b, " to and from DRAM (mean over launches)");
-        mba_buf_put(b, vector.known ? "; by the rule with the highest value, vector work limits " : ".");
+        mba_buf_put(b, vector.known
+                           ? "; by the rule with the highest value, vector work takes longer than tensor work for "
+                           : ".");
     }
     if (!moved.known || !vector.known) return;
     put_spread(b, vector, "%");
@@ -161,7 +163,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
         if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
-        mba_buf_add(b, ", %s\u00a0%% of the step above its floor (bound by %s).", mba_num(100 * most.part).s,
+        mba_buf_add(b, ", %s\u00a0%% of the step above its floor, which %s sets.", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
 }

@@ -149,7 +149,7 @@ static void say_shares(char *text, size_t room, int claim, const row_sum *s)
         mba__say(text, room, "%s %% of GPU time; above 25 %% in %d of %d", range_of(s, 0).s, s->of[MBA_REFUTED], n);
         break;
     case 2:
-        mba__say(text, room, "DRAM is 60 %% busy for %s %% of a step; memory is the highest floor for %s %%",
+        mba__say(text, room, "DRAM is 60 %% busy for %s %% of a step; memory sets the floor for %s %%",
                  range_of(s, 0).s, range_of(s, 1).s);
         break;
     case 3:
