@@ -92,7 +92,7 @@ static void controls(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->shown; i++) {
         mba_buf_add(b, "<option value=\"%d\"%s>", i, i || r->shown < 2 ? "" : " selected");
-        mba_buf_html(b, mba_run_label(r, i));
+        mba_buf_html(b, mba_run_words(r, i));
         mba_buf_put(b, "</option>");
     }
     mba_buf_put(b, "</select></label><span id=\"kcount\" aria-live=\"polite\"></span></div>");

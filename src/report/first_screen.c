@@ -29,7 +29,7 @@ static runs runs_of(const mba_stores *r, const mba_matrix *m)
         for (int c = 0; m && c < MBA_COLUMNS; c++) column |= m->store[c] == r->run[i].a;
         if (!is_counted(&r->run[i]) || (i >= r->shown && !column)) continue;
         all.run[all.n] = &r->run[i];
-        all.label[all.n++] = mba_run_label(r, i);
+        all.label[all.n++] = mba_run_words(r, i);
     }
     return all;
 }
@@ -143,7 +143,7 @@ static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
     mba_buf_put(b, "<h2><code>");
     mba_buf_html(b, most.kernel ? mba_short(most.kernel->row->name, 40).s : "none");
     mba_buf_put(b, "</code> of ");
-    mba_buf_html(b, most.kernel ? most.run->label : "these runs");
+    mba_buf_html(b, most.kernel ? most.run->words : "these runs");
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
                 mba_two_digits(100 * most.part).s);
     for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
@@ -205,7 +205,7 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
     else mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models beyond doubt</h2>", helped, all);
     mba_buf_put(b, "<ul class=\"fx\">");
     for (int i = 0; i < r->shown; i++)
-        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_label(r, i));
+        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_words(r, i));
     mba_buf_add(b,
                 "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
                 "everything, apart. Bands from the errors of whole steps (measured over predicted %s to %s); "
