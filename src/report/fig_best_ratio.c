@@ -101,16 +101,18 @@ static bool is_first(const mba_best_ratio *all, int row)
     return *all->row[row].op != 0;
 }
 
-/* "keep 16 : 1 for ssd (at most 1.01 ×) and ssd_bwd (1.02 ×)": operators that no ratio makes faster, at any share. */
+/* "keep 16 : 1 for ..: ssd (at most 1.01 ×), ssd_bwd (at most 1.02 ×)": no ratio makes them faster, at any share. */
 static int say_kept(mba_buf *b, const mba_best_ratio *all, double helps)
 {
     int kept = 0;
     for (int i = 0; i < all->n; i++) {
         const best x = best_of_areas(all, all->row[i].op);
         if (!is_first(all, i) || x.gain >= helps) continue;
-        if (!kept++) mba_buf_add(b, "keep %s\u00a0:\u00a01 for ", mba_num(all->tensor).s);
+        if (!kept++)
+            mba_buf_add(b, "keep %s\u00a0:\u00a01 for SSM operators that another ratio does not help: ",
+                        mba_num(all->tensor).s);
         else mba_buf_put(b, ", ");
-        mba_buf_add(b, "%s (another ratio: at most %.2f\u00a0×)", all->row[i].op, x.gain);
+        mba_buf_add(b, "%s (at most %.2f\u00a0×)", all->row[i].op, x.gain);
     }
     return kept;
 }

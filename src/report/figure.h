@@ -44,7 +44,7 @@ void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", a
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
-/* What the run is, in words of the first screen: "Mamba-2, fused"; the label where the matrix has no column for it. */
+/* What the run is, in words of the first screen: "Mamba-2 (fused)"; the label where the matrix has no column for it. */
 const char *mba_run_words(const mba_stores *r, int run);
 /* "mamba2.db: mamba2-headline, batch 4 x length 4096". */
 mba_name mba_run_store(const mba_run *run);

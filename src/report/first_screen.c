@@ -56,11 +56,11 @@ static void limits_heading(mba_buf *b, const runs *r)
         for (int i = 0; i < r->n; i++)
             if ((int)mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).most == l) of[n++] = i;
         if (!n) continue;
-        const char *name = mba_step_limit_name((mba_step_limit)l);
+        const char *name = l == MBA_STEP_CHIP ? "on-chip units" : mba_step_limit_name((mba_step_limit)l);
         const bool  lower = name[0] >= 'a' && name[0] <= 'z';
         mba_buf_put(b, any ? "; " : "");
         mba_buf_add(b, "%c%s", !any && lower ? name[0] - 'a' + 'A' : name[0], name + 1);
-        mba_buf_put(b, l == MBA_STEP_PRODUCTS ? " limit " : " limits ");
+        mba_buf_put(b, l == MBA_STEP_PRODUCTS || l == MBA_STEP_CHIP ? " limit " : " limits ");
         for (int k = 0; k < n; k++) {
             mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
             mba_buf_html(b, r->label[of[k]]);

@@ -254,7 +254,7 @@ static void doubts(mba_buf *b, const mba_stores *r)
         mba_doubt d[MBA_DOUBTS_MAX];
         for (int k = 0, n = mba_doubts_of(d, r->run[i].a); k < n; k++, any = true) {
             mba_buf_put(b, any ? "<br>" : "<p class=\"banner\" id=\"doubts\">");
-            mba_buf_html(b, mba_run_label(r, i));
+            mba_buf_html(b, mba_run_words(r, i));
             mba_buf_put(b, ": ");
             mba_buf_html(b, d[k].text);
         }

@@ -21,7 +21,7 @@ const char *mba_matrix_column_title(mba_matrix_column c)
 {
     mba_assert(c < MBA_COLUMNS);
     return (const char *const[]){
-        "Mamba-2, mamba_ssm", "Mamba-2, multi-kernel", "Mamba-2, fused", "Mamba-1", "Hybrid", "MambaVision",
+        "Mamba-2 (mamba_ssm)", "Mamba-2 (multi-kernel)", "Mamba-2 (fused)", "Mamba-1", "Hybrid", "MambaVision",
         "GraphMamba"
     }[c];
 }

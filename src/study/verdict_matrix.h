@@ -28,7 +28,7 @@ typedef enum mba_matrix_column {
     MBA_COLUMN_NONE = MBA_COLUMNS
 } mba_matrix_column;
 const char       *mba_matrix_column_name(mba_matrix_column c);  /* "mamba_ssm", "baseline", .. in files */
-const char       *mba_matrix_column_title(mba_matrix_column c); /* "Mamba-2, mamba_ssm", .. for readers */
+const char       *mba_matrix_column_title(mba_matrix_column c); /* "Mamba-2 (mamba_ssm)", .. for readers */
 mba_matrix_column mba_matrix_column_of(const mba_analysis *a);
 
 typedef struct mba_matrix {
