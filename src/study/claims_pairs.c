@@ -213,7 +213,7 @@ void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
         return;
     }
     c->number[0] = found_percent(small), c->number[1] = found_percent(large);
-    CELL(c, "%s → %s", mba__two(c->number[0]).s, mba__two(c->number[1]).s);
+    CELL(c, "%s → %s", mba__two(c->number[0]).s, isnan(c->number[1]) ? "–" : mba__two(c->number[1]).s);
     if (isnan(found_percent(large))) MEASURED(c, ", not known at %.0f", large.units);
     else MEASURED(c, ", %.0f %% at %.0f", found_percent(large), large.units);
     if (isnan(found_percent(large)) || isnan(found_percent(small))) {
