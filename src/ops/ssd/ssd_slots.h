@@ -22,17 +22,8 @@ typedef struct ssd_attr {
 
 /* Options of a test case. STATES: an initial state and a gradient of the final one. STRONG: some heads decay within a
  * step or two. MODEL: decays as in a freshly initialised model. WINDOWS: operands are strided views. */
-enum {
-    SKIP_HEAD = 1,
-    SKIP_FULL = 2,
-    BIAS = 4,
-    RESETS = 8,
-    STATES = 16,
-    LIMITS = 32,
-    WINDOWS = 64,
-    STRONG = 128,
-    MODEL = 256
-};
+enum { SKIP_HEAD = 1, SKIP_FULL = 2, BIAS = 4, RESETS = 8, STATES = 16, LIMITS = 32 };
+enum { WINDOWS = 64, STRONG = 128, MODEL = 256 };
 
 /* The alphabet of dimensions. J heads share a group; D has C columns (0: no D, 1: one value per head, or P). */
 typedef struct ssd_dims {
@@ -96,20 +87,10 @@ enum { SSD_BC_PAIRS = 4 }; /* `bc_fused`: pairs of heads that share one C B^T in
 
 ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way);
 
-/* Scratch of these variants, in the order of the plans. The forward pass needs the first five. */
-enum {
-    SSD_STEPS_WORK,
-    SSD_CS_WORK,
-    SSD_SINCE_WORK,
-    SSD_STATES_WORK,
-    SSD_CB_WORK,
-    SSD_DSTATES_WORK,
-    SSD_DCB_WORK,
-    SSD_DBC_WORK,
-    SSD_SUMS_WORK,
-    SSD_PARTS_WORK,
-    SSD_CB_LOW_WORK
-};
+/* Scratch of these variants, in the order of the plans: of both passes, then of the backward pass. */
+enum { SSD_STEPS_WORK, SSD_CS_WORK, SSD_SINCE_WORK, SSD_STATES_WORK, SSD_CB_WORK, SSD_BASELINE_FWD_WORK };
+enum { SSD_DSTATES_WORK = SSD_BASELINE_FWD_WORK, SSD_DCB_WORK, SSD_DBC_WORK };
+enum { SSD_SUMS_WORK = SSD_DBC_WORK + 1, SSD_PARTS_WORK, SSD_CB_LOW_WORK };
 
 /* Strides of the first axes (at most three) of a tensor whose last axis is contiguous; false if it is not. */
 typedef struct ssd_axes {
@@ -192,20 +173,10 @@ void      ssd_save_nothing(mba_plan *p);                       /* marks a forwar
 bool      ssd_has_saved(const mba_plan *p, const mba_node *n); /* whether the forward saved for this backward */
 void      ssd_saved_types(mba_type type[MBA_OUT_MAX], const ssd_dims *d, bool ids); /* types of KEPT_* */
 
-/* Scratch of `fused`, in the order of its plans. The forward pass needs the first four. */
-enum {
-    SSD_RECORDS_WORK,
-    SSD_PAIRS_WORK,
-    SSD_REACH_WORK,
-    SSD_SEGMENTS_WORK,
-    SSD_SAVED_WORK,
-    SSD_SAVED_REV_WORK,
-    SSD_TOKENS_WORK,
-    SSD_SLOW_WORK,
-    SSD_SMALL_WORK,
-    SSD_PADDED_WORK,
-    SSD_PADDED_FWD_WORK = SSD_SAVED_WORK /* the forward pass has it after the first four */
-};
+/* Scratch of `fused`, in the order of its plans: of both passes, then what each pass has besides. */
+enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_PADDED_FWD_WORK };
+enum { SSD_SAVED_WORK = SSD_PADDED_FWD_WORK, SSD_SAVED_REV_WORK, SSD_TOKENS_WORK };
+enum { SSD_SLOW_WORK = SSD_TOKENS_WORK + 1, SSD_SMALL_WORK, SSD_PADDED_WORK };
 
 mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
 mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
