@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(384, 1)
 #endif
 }
 
-static __global__ void __launch_bounds__(PAIR, 1) ssd_exact_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_exact_slow(const __grid_constant__ fused_task a)
 {
     slow_block_run<true>(a);
 }

@@ -17,7 +17,7 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 {
     prepare_block<false>(a);
 }
-static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
     slow_block_run<false>(a);
 }
