@@ -171,6 +171,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t A[4], rest[4];
+            if (EXACT) this->reread_lane();
             this->left_rows(A, tile, 16 * warp(), 16 * k);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
