@@ -171,7 +171,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t A[4], rest[4];
-            if (EXACT) this->reread_lane();
+            this->reread_lane();
             this->left_rows(A, tile, 16 * warp(), 16 * k);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
@@ -200,7 +200,11 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
     __device__ __forceinline__ void multiply_rows(float (&acc)[2][4], const unsigned char *left,
                                                   const unsigned char *right, int j) const
     {
+#if MBA_HOPPER
         constexpr int AT_ONCE = EXACT || TILED == 2 ? 1 : 2; // steps whose operands have registers
+#else
+        constexpr int AT_ONCE = 1;
+#endif
 #pragma unroll
         for (int i = 0; i < 8; i++) acc[i >> 2][i & 3] = 0;
 #pragma unroll(AT_ONCE)
