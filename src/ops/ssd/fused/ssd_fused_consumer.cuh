@@ -273,22 +273,24 @@ struct scan_consumer : tiled_warpgroup {
 
     /* ---- products of a wide-range chunk: C B^T gets a decay per pair, x and H1 none from a pivot ---- */
 
-    /* Y = decays (H C^T) + x (C B^T with decays and steps)^T; `all` is the log decay across the chunk. */
-    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, const stage &t, float all)
+    /* Y = decays (H C^T) + (dt x) (decayed C B^T)^T; `all` is the log decay across the chunk. */
+    __device__ __forceinline__ void wide_range_output(const packed_state &h_bf16, fragments &x, const stage &t,
+                                                      float all)
     {
         const float *cs = t.rec_of(wg), *dt = t.rec_of(wg) + 64;
-        head_sync(); // the tile of the previous chunk has been read
+        head_sync();
+        decay_cb<TILED>(t, cs);
+        fence_async();
+        head_sync();
         wgmma_fence();
         state_term(h_bf16, t);
         wgmma_commit();
-        decay_cb<REV, TILED>(t, cs, dt); // meanwhile
-        fence_async();
-        head_sync();
         wgmma_wait<0>();
         decay_rows<REV>(cs, all);
+        scale_by_dt<REV>(x, dt);
         wgmma_fence();
-        if (WIDE) cb_term_of_half<REV>(raw, decayed_cb<TILED>());
-        else cb_term<REV>(raw, decayed_cb());
+        if (WIDE) cb_term_of_half<REV>(x, decayed_cb<TILED>());
+        else cb_term<REV>(x, decayed_cb());
         wgmma_commit();
         wgmma_wait<0>();
     }
@@ -302,7 +304,7 @@ struct scan_consumer : tiled_warpgroup {
         load_output_operands(t);
 #pragma unroll
         for (int i = 0; i < 64; i++) h[i] *= decay;
-        if (OUT) wide_range_output(h_bf16, t, all);
+        if (OUT) wide_range_output(h_bf16, x, t, all);
         scale_to_end<REV>(x, cs, dt, all);
         wgmma_fence();
         update(x, t.u_of(half), keep);

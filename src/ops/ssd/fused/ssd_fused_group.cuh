@@ -279,30 +279,17 @@ struct consumer_warpgroup {
         return (unsigned char *)&sm.st[WIDE_RANGE_STAGES] + wg * TILE_BYTES;
     }
     __device__ __forceinline__ unsigned char *decayed_cb_residual() { return decayed_cb() + HEADS * TILE_BYTES; }
-    /* Writes C B^T times exp(cs_l - cs_s) dt_s (reverse: without dt) to this head's tile. A lane has two sources; the
-     * loads of four rows are issued together. */
-    template <bool REV, int TILED, class STAGE>
-    __device__ __forceinline__ void decay_cb(const STAGE &t, const float *cs, const float *dt)
+    /* Writes C B^T times exp(cs_l - cs_s) to this head's tile. */
+    template <int TILED, class STAGE> __device__ __forceinline__ void decay_cb(const STAGE &t, const float *cs)
     {
-        constexpr int WARPS = TILED == 2 ? 8 : 4;
-        const int     from = TILED == 2 ? (int)threadIdx.x >> 5 : warp;
-        const float   c0 = record_value(cs, 2 * lane), c1 = record_value(cs, 2 * lane + 1);
-        const float   d0 = REV ? 1 : record_value(dt, 2 * lane), d1 = REV ? 1 : record_value(dt, 2 * lane + 1);
-#pragma unroll 1
-        for (int row = from; row < FQ; row += 4 * WARPS) {
-            uint32_t v[4];
-            float    cl[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int l = row + i * WARPS;
-                v[i] = *(const uint32_t *)(t.cb + tile_at(l, lane >> 2) + (lane & 3) * 4);
-                cl[i] = record_value(cs, l);
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                *(uint32_t *)(decayed_cb<TILED>() + tile_at(row + i * WARPS, lane >> 2)
-                              + (lane & 3) * 4) = pack(low_of(v[i]) * (__expf(fminf(cl[i] - c0, 0)) * d0),
-                                                       high_of(v[i]) * (__expf(fminf(cl[i] - c1, 0)) * d1));
+        constexpr int THREADS = TILED == 2 ? 256 : 128;
+        for (int i = TILED == 2 ? (int)threadIdx.x : tid; i < FQ * FQ / 2; i += THREADS) {
+            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
+            const uint32_t v = *(const uint32_t *)(t.cb + place);
+            const float    cl = record_value(cs, l);
+            const uint32_t w = pack(low_of(v) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
+                                    high_of(v) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
+            *(uint32_t *)(decayed_cb<TILED>() + place) = w;
         }
     }
     /* EXACT: the same as value and residual. */
@@ -319,23 +306,17 @@ struct consumer_warpgroup {
             *(uint32_t *)(decayed_cb_residual() + place) = w.y;
         }
     }
-    /* Scales the state term of each position by its decay since the chunk began (reverse: until it ends). A thread has
-     * positions 16 k + 2 t4, + 1, + 8 and + 9, which are contiguous in a record. */
+    /* Scales the state term of each position by its decay since the chunk began (reverse: until it ends). */
     template <bool REV> __device__ __forceinline__ void decay_rows(const float *cs, float all)
     {
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float4 c = *(const float4 *)(cs + 16 * t4 + 4 * k);
-            const float  d0 = __expf(REV ? all - c.x : c.x), d1 = __expf(REV ? all - c.y : c.y);
-            const float  d2 = __expf(REV ? all - c.z : c.z), d3 = __expf(REV ? all - c.w : c.w);
-            y[8 * k] *= d0;
-            y[8 * k + 1] *= d1;
-            y[8 * k + 2] *= d0;
-            y[8 * k + 3] *= d1;
-            y[8 * k + 4] *= d2;
-            y[8 * k + 5] *= d3;
-            y[8 * k + 6] *= d2;
-            y[8 * k + 7] *= d3;
+        for (int k = 0; k < 8; k++) {
+            const float c0 = record_value(cs, 8 * k + 2 * t4), c1 = record_value(cs, 8 * k + 2 * t4 + 1);
+            const float d0 = __expf(REV ? all - c0 : c0), d1 = __expf(REV ? all - c1 : c1);
+            y[4 * k] *= d0;
+            y[4 * k + 1] *= d1;
+            y[4 * k + 2] *= d0;
+            y[4 * k + 3] *= d1;
             compiler_fence();
         }
     }
@@ -346,27 +327,40 @@ struct consumer_warpgroup {
         for (int k = 0; k < 4; k++)
             out[k] = REV ? *((const float4 *)t.rec_of(wg) + 16 + 4 * t4 + k) : make_float4(1, 1, 1, 1);
     }
+    /* x = dt x for the C B^T term; reverse: dy as it is. */
+    template <bool REV> __device__ __forceinline__ void scale_by_dt(fragments &x, const float *dt)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int l = 16 * k + 8 * (j >> 1) + 2 * t4;
+                x[k][j] = REV ? raw[k][j]
+                              : pack(low_of(raw[k][j]) * record_value(dt, l),
+                                     high_of(raw[k][j]) * record_value(dt, l + 1));
+                opt_barrier(x[k][j]);
+                compiler_fence();
+            }
+    }
     /* x = dt x decayed until the chunk ends, for the state update; reverse: dy decayed since the chunk began. */
     template <bool REV>
     __device__ __forceinline__ void scale_to_end(fragments &x, const float *cs, const float *dt, float all)
     {
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float4 c = *(const float4 *)(cs + 16 * t4 + 4 * k), d = *(const float4 *)(dt + 16 * t4 + 4 * k);
-            const float  f0 = REV ? __expf(c.x) : d.x * __expf(all - c.x);
-            const float  f1 = REV ? __expf(c.y) : d.y * __expf(all - c.y);
-            const float  f2 = REV ? __expf(c.z) : d.z * __expf(all - c.z);
-            const float  f3 = REV ? __expf(c.w) : d.w * __expf(all - c.w);
-            x[k][0] = pack(low_of(raw[k][0]) * f0, high_of(raw[k][0]) * f1);
-            x[k][1] = pack(low_of(raw[k][1]) * f0, high_of(raw[k][1]) * f1);
-            x[k][2] = pack(low_of(raw[k][2]) * f2, high_of(raw[k][2]) * f3);
-            x[k][3] = pack(low_of(raw[k][3]) * f2, high_of(raw[k][3]) * f3);
+        for (int k = 0; k < 4; k++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) opt_barrier(x[k][j]);
-            compiler_fence();
-        }
+            for (int j = 0; j < 4; j++) {
+                const int   l = 16 * k + 8 * (j >> 1) + 2 * t4;
+                const float f0 = REV ? __expf(record_value(cs, l))
+                                     : record_value(dt, l) * __expf(all - record_value(cs, l));
+                const float f1 = REV ? __expf(record_value(cs, l + 1))
+                                     : record_value(dt, l + 1) * __expf(all - record_value(cs, l + 1));
+                x[k][j] = pack(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
+                opt_barrier(x[k][j]);
+                compiler_fence();
+            }
     }
-    /* EXACT: dt x (reverse: dy), or with TO_END scale_to_end(), as value and residual. */
+    /* EXACT: scale_by_dt(), or with TO_END scale_to_end(), to value and residual. */
     template <bool TO_END, bool REV>
     __device__ __forceinline__ void wide_range_sources(fragments &x, fragments &residual, const float *cs,
                                                        const float *dt, float all)

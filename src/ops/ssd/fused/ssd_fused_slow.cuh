@@ -24,7 +24,7 @@
  *                            wide-range heads
  * launch     grid min(B K/2 G, SMs), block 256, dynamic smem 159 KB (`exact`: 191 KB)
  * moves      per pair of chunks and wide-range head: x, dy 32 KB, H1, G1 32 KB
- * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 255 registers, no spill  [docs]
  * order      fixed: heads in ascending order */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
 #define MBA_SSD_FUSED_SLOW_CUH
@@ -292,7 +292,8 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
         const float  r0 = this->sum_over_lanes_of_row(by_row.x), r1 = this->sum_over_lanes_of_row(by_row.y);
         const float  out0 = this->sum_over_lanes_of_row(out.x - previous.z);
         const float  out1 = this->sum_over_lanes_of_row(out.y - previous.w);
-        const float  total = warp_sum(t4() ? 0 : q0 + q1);
+        this->reread_lane();
+        const float total = warp_sum(t4() ? 0 : q0 + q1);
         sm.previous[threadIdx.x] = make_float4(q.x, q.y, out.x, out.y);
         if (lane() == 0) steps().from_state[threadIdx.x >> 5] = total;
         if (t4()) return;
@@ -347,6 +348,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
         this->reread_lane();
         add_all_dcb();
         this->reread_lane();
+        asm volatile("" ::: "memory"); // no load of the sums is hoisted: registers are short
         add_token_sums();
         store_decay_gradient(steps().index[threadIdx.x]);
     }
