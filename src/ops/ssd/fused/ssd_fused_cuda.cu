@@ -19,7 +19,9 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 }
 static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
+#if MBA_HOPPER
     slow_block_run<false>(a);
+#endif
 }
 
 /* Launches ssd_states where the plan has it. k: the next launch of the plan. */
