@@ -120,9 +120,10 @@ enum {
     SSD_SCAN_SMEM = 227 * 1024,
     SSD_BC_SMEM = 227 * 1024,
     SSD_STATES_SMEM = 203 * 1024,
-    SSD_SLOW_SMEM = 64 * 1024,
     SSD_MMA_BC_STAGE = 8 * 8192 + 2 * SSD_RECORD * 4,
     SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + 16 + SSD_MMA_BC_STAGE, /* with one stage */
+    SSD_SLOW_SMEM = SSD_MMA_BC_SMEM,
+    SSD_EXACT_SLOW_SMEM = SSD_SLOW_SMEM + 4 * 8192,
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */

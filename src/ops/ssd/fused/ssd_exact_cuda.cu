@@ -13,7 +13,7 @@
  *            `fused`: with states 3, of dCB 1, whose factors are applied after it in fp32
  * kernel     ssd_exact_slow          as ssd_bwd_slow
  * takes      as `fused`; items are not split into ranges, and the backward pass recomputes the states
- * resources  sm_90a, CUDA 13.0: 72 to 248 registers, 6144 to 35840 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 72 to 255 registers, 35840 B of shared memory, no spill  [docs]
  * order      as `fused` */
 #include "ops/ssd/fused/ssd_fused_bc.cuh"
 #include "ops/ssd/fused/ssd_fused_prep.cuh"
@@ -54,9 +54,11 @@ static __global__ void __launch_bounds__(384, 1)
 #endif
 }
 
-static __global__ void __launch_bounds__(PAIR, 1) ssd_exact_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_exact_slow(const __grid_constant__ fused_task a)
 {
+#if MBA_HOPPER
     slow_block_run<true>(a);
+#endif
 }
 
 /* ---- launchers ---- */

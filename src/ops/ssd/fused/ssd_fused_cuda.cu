@@ -17,9 +17,11 @@ static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ f
 {
     prepare_block<false>(a);
 }
-static __global__ void __launch_bounds__(PAIR, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
+#if MBA_HOPPER
     slow_block_run<false>(a);
+#endif
 }
 
 template <int WHAT> static mba_status launch_scan_fwd(fused_call &f, const scan_maps &m)

@@ -1,184 +1,422 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, token by token in fp32.
+/* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, for any decay.
  *
  * ssd_bwd_bc counts such heads as zero (a pivot cannot serve them); this kernel runs before it and leaves their dB and
  * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. A fresh model has no such
  * head: the blocks then read the flags and return. Steps grow in training, and some heads then have one (ssd.md).
  *
- * kernel     ssd_bwd_slow    persistent loop over (sequence, pair of chunks, group); one thread per n; heads in order
- * launch     grid min(B K/2 G, 2 SMs), block 128, dynamic smem 64 KB
- * resources  sm_90a, CUDA 13.0: 246 registers, 6144 B of shared memory, no spill  [docs]
- * order      fixed: heads in ascending order, positions in sequence */
+ * The work item, its layout and its products are those of ssd_mma_bc (ssd_fused_mma_bc.cuh), with other factors. No
+ * factor exceeds that of a step:
+ *     within a chunk     dCB_ls = (dy_l . x_s) exp(cs_l - cs_s) dt_s, a decay per pair; cs in fp64, because log decays
+ *                        of a chunk reach 1e4 and a difference of two must be right to 1e-6
+ *     between chunks     dCB_ls = (dy_l . x_s) in_l out_s, in_l = exp(cs_l) of chunk 1, out_s = exp(a - cs_s) dt_s of
+ *                        chunk 0; the same factors, times the decay across the other chunk, take rows to H1 and G1
+ * dy x^T and C B^T multiply operands as they are; scaled operands and dCB are a value and a residual in bf16. Results
+ * are as exact as H1 and G1.
+ *
+ * Gradient of the decays: what of H1 passes over the first token, then token by token what earlier ones send less what
+ * they receive, both without what a token gives to itself: that is the same for source and destination, and its
+ * rounding would spoil their difference, which is tiny for strong decays. What is sent and received within the pair are
+ * sums over the same fp32 values. (From the end the sum would begin with what the last token gives to the final state,
+ * next to which all else may vanish.)
+ *
+ * kernel     ssd_bwd_slow    persistent blocks; work item = (sequence, pair of chunks, group), loop over its
+ *                            wide-range heads
+ * launch     grid min(B K/2 G, SMs), block 256, dynamic smem 159 KB (`exact`: 191 KB)
+ * moves      per pair of chunks and wide-range head: x, dy 32 KB, H1, G1 32 KB
+ * resources  sm_90a, CUDA 13.0: 255 registers, no spill  [docs]
+ * order      fixed: heads in ascending order */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
 #define MBA_SSD_FUSED_SLOW_CUH
 
-#include "ops/ssd/fused/ssd_fused_pairs.cuh"
+#include "ops/ssd/fused/ssd_fused_mma_bc.cuh"
 
-struct slow_smem {
-    float x[PAIR][FP], dy[PAIR][FP];
-};
-static_assert(sizeof(slow_smem) <= SSD_SLOW_SMEM, "the plan asks for less");
+enum { SLOW_THREADS = 256 };
 
+/* Of one head. It lies where ssd_mma_bc has C B^T. */
 struct slow_steps {
-    float dt[PAIR], decay[PAIR], dest[4][PAIR], src[4][PAIR], begin[4];
+    double   cs[PAIR], ends[4];             /* log decay since the chunk began; sums of 32 positions */
+    float    dt[PAIR], in[PAIR], out[PAIR]; /* step; decay since the chunk began, 0 after a reset; step times the
+                                                      decay until it ends, 0 before a reset */
+    float    from_state[8];                 /* per warp: what its positions receive from H1 */
+    float    received[PAIR], sent[PAIR];    /* by position; sent: to G1 alone */
+    float    own_columns[2][4][FQ], low_columns[4][FQ]; /* per warp of positions: sent within a chunk, from 0 to 1 */
+    unsigned wide[SLOW_THREADS / 32];                   /* bits of wide-range heads */
+    /* Per thread, because registers are short: what its rows receive from other positions of the pair; the head. */
+    float2       by_row[SLOW_THREADS];
+    volatile int index[SLOW_THREADS];
 };
-
-/* Element p of column n (n: thread) of a saved state; inverts the column order of ssd_fused_pairs.cuh. */
-static __device__ __forceinline__ float saved_at(const uint32_t *saved, int p)
-{
-    const int      n = (int)threadIdx.x, w = (n >> 5) * 16 + (n >> 1 & 3) * 4 + (n >> 3 & 3);
-    const uint32_t v = saved[p * (FN / 2) + w];
-    return n & 1 ? high_of(v) : low_of(v);
-}
-
-/* The same; in EXACT plus its residual. */
-template <bool EXACT> static __device__ __forceinline__ float kept_at(const fused_task &a, const uint32_t *saved, int p)
-{
-    const float value = saved_at(saved, p);
-    return EXACT ? value + saved_at(saved + (int64_t)residual_offset_states(a) * (FP * FN / 2), p) : value;
-}
+static_assert(sizeof(slow_steps) <= 3 * TILE_BYTES, "room where C B^T lies");
+/* `exact` has the residuals of H1 and G1 behind the memory of ssd_mma_bc. */
+static_assert(SSD_SLOW_SMEM == SSD_MMA_BC_SMEM && SSD_EXACT_SLOW_SMEM == SSD_SLOW_SMEM + 4 * TILE_BYTES, "the plan");
 
 /* The factor that undoes a pivot. Below e^-85 the state has decayed to nothing for every position of the pair. */
 static __device__ __forceinline__ float inverse_pivot(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
 
-template <bool EXACT>
-static __device__ __forceinline__ void load_column(float (&s)[FP], const fused_task &a, const uint32_t *saved,
-                                                   float pivot)
-{
-    const float back = inverse_pivot(pivot);
-#pragma unroll
-    for (int p = 0; p < FP; p++) s[p] = kept_at<EXACT>(a, saved, p) * back;
-}
+/* The rows of chunk I of the pair. */
+template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
+    typedef mma_bc<TILED, true, I> base;
+    using base::a;
+    using base::dB;
+    using base::dC;
+    using base::lane;
+    using base::low;
+    using base::own;
+    using base::row;
+    using base::sm;
+    using base::t4;
+    using base::warp;
 
-/* Loads steps, decays, x and dy of a head's (or tile's) 128 positions into shared memory. */
-template <int TILED>
-static __device__ __forceinline__ void load_slow(slow_smem &m, slow_steps &s, const fused_task &a, int b, int t0,
-                                                 int l0)
-{
-    const int     h = head_of_tile<TILED>(a, t0), p0 = tile_p<TILED>(a, t0);
-    const int     l = (int)threadIdx.x;
-    const int64_t t = l0 + l;
-    const bool    real = t < a.L;
-    const float   raw = real ? to_float(*a.dt.row(b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
-    s.dt[l] = real ? clamp_dt(a, softplus_dt(raw)) : 0;
-    s.decay[l] = reset_at(a, b, t) ? 0 : expf(-expf(a.A_log[h]) * s.dt[l]);
-    for (int i = l; i < PAIR * FP; i += PAIR) {
-        const int  r = i / FP, p = i % FP;
-        const bool is = l0 + r < a.L && (!TILED || p0 + p < a.P);
-        m.x[r][p] = is ? to_float(a.x.row(b, l0 + r, h)[p0 + p]) : 0;
-        m.dy[r][p] = is ? to_float(a.dy.row(b, l0 + r, h)[p0 + p]) : 0;
+    __device__ __forceinline__ slow_rows(const fused_task &task, unsigned char *memory) : base(task, memory) {}
+    __device__ __forceinline__ slow_steps &steps() const { return *(slow_steps *)sm.m; }
+    /* EXACT: residuals of H1, then of G1. */
+    __device__ __forceinline__ unsigned char *residuals() const { return (unsigned char *)&sm + sizeof(mma_bc_smem); }
+    /* The work item's number; in shared memory, because registers are short. Each thread has its own. */
+    __device__ __forceinline__ volatile unsigned &block() const
+    {
+        return ((volatile unsigned *)sm.previous_end)[threadIdx.x];
     }
-}
 
-/* One step of the recurrence: state = keep state + value left. Returns (sum_p right keep state, sum_p right new state).
- * The first leaves out what the token gives to itself: that is the same for source and destination, and its rounding
- * would spoil their difference, which is tiny for strong decays. */
-static __device__ __forceinline__ float2 slow_row(float (&s)[FP], float keep, float value, const float *left,
-                                                  const float *right)
-{
-    float old = 0, self = 0;
+    /* ---- what all heads of a work item share ---- */
+
+    __device__ __forceinline__ void begin()
+    {
+        __syncthreads(); // the previous item has been read
+        if (threadIdx.x == 0) sm.at = pair_block_of(a, block());
+        __syncthreads();
+        this->reread_lane();
+        this->store_permuted(sm.c[I], a.cm);
+        this->store_permuted(sm.b[I], a.bm);
+        count_resets(sm.resets[0], a, sm.at.b, 2 * sm.at.c2);
+        count_resets(sm.resets[1], a, sm.at.b, 2 * sm.at.c2 + 1);
+        sm.previous[threadIdx.x] = make_float4(0, 0, 0, 0);
 #pragma unroll
-    for (int p = 0; p < FP; p += 4) {
-        const float4 x = *(const float4 *)(left + p), y = *(const float4 *)(right + p);
-        const float  o0 = keep * s[p], o1 = keep * s[p + 1], o2 = keep * s[p + 2], o3 = keep * s[p + 3];
-        old += o0 * y.x + o1 * y.y + o2 * y.z + o3 * y.w;
-        self += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
-        s[p] = fmaf(value, x.x, o0);
-        s[p + 1] = fmaf(value, x.y, o1);
-        s[p + 2] = fmaf(value, x.z, o2);
-        s[p + 3] = fmaf(value, x.w, o3);
+        for (int i = 0; i < 64; i++) dC[i >> 2][i & 3] = dB[i >> 2][i & 3] = 0;
+#pragma unroll
+        for (int i = 0; i < 32; i++) own[i >> 2][i & 3] = low[i >> 2][i & 3] = 0;
     }
-    return make_float2(old, fmaf(value, self, old));
-}
 
-/* One head of a pair of chunks: a forward recurrence from H1 (dC, sums by destination), a backward one from G1 (dB,
- * sums by source), then the gradient of the decays: what of H1 passes over the first token, then token by token what
- * earlier ones send less what they receive. From the end it would begin with what the last token gives to the final
- * state, next to which all else may vanish. `first`: stores dB and dC instead of adding. */
-template <bool EXACT, int TILED>
-static __device__ __forceinline__ void slow_head(slow_smem &m, slow_steps &s, const fused_task &a, const pair_block &k,
-                                                 int h, bool first)
-{
-    const int       n = (int)threadIdx.x, warp = n / 32, l0 = k.c2 * PAIR;
-    const int       G = pair_groups<TILED>(a), g = group_of<TILED>(k.g), col = group_n<TILED>(k.g) + n;
-    const int64_t   bh = (int64_t)k.b * a.H + h, at = ((int64_t)k.b * a.K * FQ + l0) * G * FN + k.g * FN + n;
-    const float    *r0 = plain_record<TILED>(a, k.b, h, 2 * k.c2), *r1 = plain_record<TILED>(a, k.b, h, 2 * k.c2 + 1);
-    const uint32_t *H1 = a.saved + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
-    const uint32_t *G1 = a.saved_rev + (bh * (a.K / 2) + k.c2) * (FP * FN / 2);
-    const float     in = (int)r0[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r0[REC_BEFORE];
-    const float     out = (int)r1[REC_FLAGS] & IS_WIDE_RANGE ? 0 : r1[REC_AFTER];
-    float           state[FP];
-    __syncthreads(); // the previous head has been read
-    load_slow<TILED>(m, s, a, k.b, h, l0);
-    __syncthreads();
-    load_column<EXACT>(state, a, H1, in);
+    /* ---- one head ---- */
+
+    /* Starts the copies of head or tile number i of the group. */
+    __device__ __forceinline__ void fetch_head(int i) const
+    {
+        this->fetch(sm.st[0], i);
+        if (EXACT) {
+            const int     t = tile_of_group<TILED>(a, sm.at.g, i);
+            const int64_t z = ((int64_t)sm.at.b * a.H + t) * (a.K / 2) + sm.at.c2 + residual_offset_states(a);
+            for (int c = 0; c < 2; c++) {
+                load_tile<FQ, 256>(residuals() + c * TILE_BYTES, (const bf16 *)a.saved + z * FP * FN + 64 * c, FN, FP,
+                                   FQ);
+                load_tile<FQ, 256>(residuals() + (2 + c) * TILE_BYTES, (const bf16 *)a.saved_rev + z * FP * FN + 64 * c,
+                                   FN, FP, FQ);
+            }
+        }
+        cp_commit();
+    }
+    /* Steps and decays of the 128 positions, a thread each. All threads call it. */
+    __device__ __forceinline__ void set_steps(int i)
+    {
+        const int     h = head_of_tile<TILED>(a, tile_of_group<TILED>(a, sm.at.g, i)), l = (int)threadIdx.x;
+        const int64_t t = sm.at.c2 * PAIR + l;
+        const bool    mine = l < PAIR, real = mine && t < a.L;
+        const float   raw = real ? to_float(*a.dt.row(sm.at.b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
+        const float   dt = real ? clamp_dt(a, softplus_dt(raw)) : 0;
+        double        cs = -expf(a.A_log[h]) * dt;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            const double v = __shfl_up_sync(0xffffffffu, cs, d);
+            if ((l & 31) >= d) cs += v;
+        }
+        if (mine && (l & 31) == 31) steps().ends[l >> 5] = cs;
+        __syncthreads();
+        if (mine) {
+            const int    c = l >> 6, r = l & 63;
+            const double all = steps().ends[2 * c] + steps().ends[2 * c + 1];
+            if (l & 32) cs += steps().ends[2 * c];
+            steps().cs[l] = cs;
+            steps().dt[l] = dt;
+            steps().in[l] = sm.resets[c][r] ? 0 : __expf((float)cs);
+            steps().out[l] = sm.resets[c][r] != sm.resets[c][FQ - 1] ? 0 : dt * __expf((float)(all - cs));
+        }
+        cp_wait<0>();
+        __syncthreads(); // the copies of all threads and the steps are there
+    }
+    __device__ __forceinline__ bool  has_reset(int c) const { return sm.resets[c][FQ - 1] != 0; }
+    __device__ __forceinline__ float all(int c) const { return (float)(steps().ends[2 * c] + steps().ends[2 * c + 1]); }
+    /* Pivots of the saved states: logarithms of what H1 and G1 have been multiplied by. */
+    __device__ __forceinline__ float pivot(int c, int place) const
+    {
+        return (int)sm.st[0].rec[c][REC_FLAGS] & IS_WIDE_RANGE ? 0 : sm.st[0].rec[c][place];
+    }
+    /* Decay from H1 to the beginning of this chunk, and from its end to G1. */
+    __device__ __forceinline__ float from_state() const
+    {
+        const float in = pivot(0, REC_BEFORE);
+        if (I == 0) return inverse_pivot(in);
+        return has_reset(0) ? 0 : __expf(all(0) - in);
+    }
+    __device__ __forceinline__ float to_state() const
+    {
+        const float out = pivot(1, REC_AFTER);
+        if (I == 1) return inverse_pivot(out);
+        return has_reset(1) ? 0 : __expf(all(1) - out);
+    }
+
+    /* sums += (16 rows of a tile, scaled by s0 and s1) (a state), the former as value and residual. */
+    __device__ __forceinline__ void add_state_product(float (&sums)[16][4], const unsigned char *tile,
+                                                      const unsigned char *state, const unsigned char *residual,
+                                                      float s0, float s1)
+    {
 #pragma unroll 1
-    for (int l = 0; l < PAIR; l++) {
-        const bool   real = l0 + l < a.L && (!TILED || col < a.N);
-        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, g)[col]) : 0;
-        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, g)[col]) : 0;
-        const float2 dc = slow_row(state, s.decay[l], s.dt[l] * bv, m.x[l], m.dy[l]);
-        const float  dest = warp_sum(dc.x * cv);
-        float       *to = a.slow_dc + at + (int64_t)l * G * FN;
-        *to = first ? dc.y : *to + dc.y;
-        if (n % 32 == 0) s.dest[warp][l] = dest;
-    }
-    load_column<EXACT>(state, a, G1, out);
-    float keep = 1;
-#pragma unroll 1
-    for (int l = PAIR - 1; l >= 0; l--) {
-        const bool   real = l0 + l < a.L && (!TILED || col < a.N);
-        const float  bv = real ? to_float(a.bm.row(k.b, l0 + l, g)[col]) : 0;
-        const float  cv = real ? to_float(a.cm.row(k.b, l0 + l, g)[col]) : 0;
-        const float2 db = slow_row(state, keep, cv, m.dy[l], m.x[l]);
-        const float  src = warp_sum(s.dt[l] * db.x * bv);
-        float       *to = a.slow_db + at + (int64_t)l * G * FN;
-        *to = s.dt[l] * db.y + (first ? 0 : *to);
-        keep = s.decay[l];
-        if (n % 32 == 0) s.src[warp][l] = src;
-    }
-    const float back = inverse_pivot(in) * s.decay[0];
-    float       begin = 0;
+        for (int k = 0; k < 4; k++) {
+            uint32_t A[4], rest[4];
+            this->reread_lane();
+            this->left_rows(A, tile, 16 * warp(), 16 * k);
 #pragma unroll
-    for (int p = 0; p < FP; p++) begin += state[p] * (kept_at<EXACT>(a, H1, p) * back);
-    begin = warp_sum(begin);
-    if (n % 32 == 0) s.begin[warp] = begin;
-    __syncthreads();
-    float ddA = s.begin[0] + s.begin[1] + s.begin[2] + s.begin[3];
-    for (int l = 0; l < n; l++)
-        for (int w = 0; w < 4; w++) ddA += s.src[w][l] - s.dest[w][l];
-    a.q[bh * a.K * FQ + l0 + n] = ddA; // the gradient itself; ssd_finish checks the flag
-}
-
-/* Whether any head of this block's pairs is wide-range. */
-template <int TILED> static __device__ __forceinline__ bool any_wide_range_pair(const fused_task &a)
-{
-    const int pairs = a.B * (a.K / 2) * pair_groups<TILED>(a), heads = group_heads<TILED>(a),
-              mine = (pairs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-    bool any = false;
-#pragma unroll 4
-    for (int i = (int)threadIdx.x; i < mine * heads; i += PAIR) {
-        const pair_block k = pair_block_of(a, blockIdx.x + (unsigned)(i / heads) * gridDim.x);
-        any |= is_wide_range_pair<TILED>(a, k.b, tile_of_group<TILED>(a, k.g, i % heads), k.c2);
+            for (int j = 0; j < 4; j++) {
+                const float f = j & 1 ? s1 : s0;
+                const uint2 w = split(low_of(A[j]) * f, high_of(A[j]) * f);
+                A[j] = w.x;
+                rest[j] = w.y;
+            }
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                uint32_t B[4];
+                this->right_columns(B, state + (j >> 2) * TILE_BYTES, 16 * (j & 3), 16 * k);
+                mma(sums[2 * j], A, B[0], B[1]);
+                mma(sums[2 * j + 1], A, B[2], B[3]);
+                mma(sums[2 * j], rest, B[0], B[1]);
+                mma(sums[2 * j + 1], rest, B[2], B[3]);
+                if (!EXACT) continue;
+                this->right_columns(B, residual + (j >> 2) * TILE_BYTES, 16 * (j & 3), 16 * k);
+                mma(sums[2 * j], A, B[0], B[1]);
+                mma(sums[2 * j + 1], A, B[2], B[3]);
+            }
+        }
     }
-    return __syncthreads_or(any);
-}
+    /* acc (16 x 16) = (rows 16 warp .. of `left`) (rows 16 j .. of `right`)^T, TILES tiles of 64 columns each. */
+    template <int TILES>
+    __device__ __forceinline__ void multiply_rows(float (&acc)[2][4], const unsigned char *left,
+                                                  const unsigned char *right, int j) const
+    {
+#if MBA_HOPPER
+        constexpr int AT_ONCE = EXACT || TILED == 2 ? 1 : 2; // steps whose operands have registers
+#else
+        constexpr int AT_ONCE = 1;
+#endif
+#pragma unroll
+        for (int i = 0; i < 8; i++) acc[i >> 2][i & 3] = 0;
+#pragma unroll(AT_ONCE)
+        for (int k = 0; k < 4 * TILES; k++) {
+            uint32_t A[4], B[4];
+            this->left_rows(A, left + (k >> 2) * TILE_BYTES, 16 * warp(), 16 * (k & 3));
+            this->right_rows(B, right + (k >> 2) * TILE_BYTES, 16 * j, 16 * (k & 3));
+            mma(acc[0], A, B[0], B[1]);
+            mma(acc[1], A, B[2], B[3]);
+        }
+    }
+    /* The factor of position l of this chunk and source p: of the same chunk, or of chunk 0 (LOW). */
+    template <bool LOW> __device__ __forceinline__ float factor(int l, int p) const
+    {
+        if (LOW) return steps().in[FQ + l] * steps().out[p];
+        const float decay = __expf((float)(steps().cs[I * FQ + l] - steps().cs[I * FQ + p])) * steps().dt[I * FQ + p];
+        return p <= l && sm.resets[I][p] == sm.resets[I][l] ? decay : 0;
+    }
+    /* Adds one head's dCB of 16 sources from 16 j on, and to by_row what this warp's positions receive from them.
+     * Writes what each source sends to these positions. */
+    template <bool LOW> __device__ __forceinline__ void add_dcb(float (&sums)[8][4], float *columns, int j)
+    {
+        float  dot[2][4], cb[2][4], sent[4] = { 0, 0, 0, 0 };
+        float2 by_row = make_float2(0, 0);
+        this->reread_lane();
+        multiply_rows<1>(dot, sm.st[0].dy[I], sm.st[0].x[LOW ? 0 : I], j);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            float &v = dot[e >> 2][e & 3];
+            v *= factor<LOW>(row() + 8 * (e >> 1 & 1), 16 * j + 8 * (e >> 2) + 2 * t4() + (e & 1));
+            sums[2 * j + (e >> 2)][e & 3] += v;
+        }
+        multiply_rows<2>(cb, sm.c[I], sm.b[LOW ? 0 : I], j);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            const bool  self = !LOW && 16 * j + 8 * (e >> 2) + 2 * t4() + (e & 1) == row() + 8 * (e >> 1 & 1);
+            const float m = self ? 0 : dot[e >> 2][e & 3] * cb[e >> 2][e & 3];
+            if (e & 2) by_row.y += m;
+            else by_row.x += m;
+            sent[2 * (e >> 2) + (e & 1)] += m;
+        }
+        const float2 before = steps().by_row[threadIdx.x];
+        steps().by_row[threadIdx.x] = make_float2(before.x + by_row.x, before.y + by_row.y);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            for (int d = 4; d < 32; d *= 2) sent[e] += __shfl_xor_sync(0xffffffffu, sent[e], d);
+            if (lane() < 4) columns[16 * j + 8 * (e >> 1) + 2 * t4() + (e & 1)] = sent[e];
+        }
+    }
+    __device__ __forceinline__ void add_all_dcb()
+    {
+        steps().by_row[threadIdx.x] = make_float2(0, 0);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            if (j > warp()) break;
+            add_dcb<false>(own, steps().own_columns[I][warp()], j);
+        }
+#pragma unroll
+        for (int j = 0; j < 4 && I == 1; j++) add_dcb<true>(low, steps().low_columns[warp()], j);
+    }
+    /* <H1, G1>, a part per warp. */
+    __device__ __forceinline__ void dot_states()
+    {
+        if (!EXACT) {
+            this->state_dot(sm.st[0]);
+            return;
+        }
+        const uint32_t *h = (const uint32_t *)sm.st[0].h, *g = (const uint32_t *)sm.st[0].g;
+        const uint32_t *hr = (const uint32_t *)residuals(), *gr = hr + 2 * TILE_BYTES / 4;
+        float           sum = 0;
+        for (int i = (int)threadIdx.x; i < 2 * TILE_BYTES / 4; i += SLOW_THREADS)
+            sum += (low_of(h[i]) + low_of(hr[i])) * (low_of(g[i]) + low_of(gr[i]))
+                   + (high_of(h[i]) + high_of(hr[i])) * (high_of(g[i]) + high_of(gr[i]));
+        sum = warp_sum(sum);
+        if (lane() == 0) sm.dots[threadIdx.x >> 5] = sum;
+    }
+    /* Leaves what this warp's positions receive and send. The sums over states are increments of running sums. */
+    __device__ __forceinline__ void add_token_sums()
+    {
+        const float2 by_row = steps().by_row[threadIdx.x];
+        const float2 q = this->template rows_dot<16>(dC, sm.c[I]), out = this->template rows_dot<16>(dB, sm.b[I]);
+        const float4 previous = sm.previous[threadIdx.x];
+        const float  q0 = this->sum_over_lanes_of_row(q.x - previous.x);
+        const float  q1 = this->sum_over_lanes_of_row(q.y - previous.y);
+        const float  r0 = this->sum_over_lanes_of_row(by_row.x), r1 = this->sum_over_lanes_of_row(by_row.y);
+        const float  out0 = this->sum_over_lanes_of_row(out.x - previous.z);
+        const float  out1 = this->sum_over_lanes_of_row(out.y - previous.w);
+        this->reread_lane();
+        const float total = warp_sum(t4() ? 0 : q0 + q1);
+        sm.previous[threadIdx.x] = make_float4(q.x, q.y, out.x, out.y);
+        if (lane() == 0) steps().from_state[threadIdx.x >> 5] = total;
+        if (t4()) return;
+        steps().received[I * FQ + row()] = q0 + r0;
+        steps().received[I * FQ + row() + 8] = q1 + r1;
+        steps().sent[I * FQ + row()] = out0;
+        steps().sent[I * FQ + row() + 8] = out1;
+    }
+    /* The gradient of the decays, a position per thread. All threads call it. */
+    __device__ __forceinline__ void store_decay_gradient(int i)
+    {
+        const int l = (int)threadIdx.x, c = l >> 6 & 1, r = l & 63;
+        double    sum = 0;
+        __syncthreads();
+        if (l < PAIR) {
+            for (int w = r >> 4; w < 4; w++) sum += steps().own_columns[c][w][r];
+            for (int w = 0; w < 4 && c == 0; w++) sum += steps().low_columns[w][r];
+            sum += steps().sent[l] - steps().received[l];
+        }
+        const double mine = sum;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            const double v = __shfl_up_sync(0xffffffffu, sum, d);
+            if ((l & 31) >= d) sum += v;
+        }
+        const bool  none = has_reset(0) || has_reset(1);
+        const float kappa = none ? 0 : __expf(all(0) - pivot(0, REC_BEFORE) + all(1) - pivot(1, REC_AFTER));
+        __syncthreads(); // all() has been read: `ends` takes other sums
+        if (l < PAIR && (l & 31) == 31) steps().ends[l >> 5] = sum;
+        __syncthreads();
+        if (l >= PAIR) return;
+        sum -= mine;
+        for (int w = 0; w < 8; w++) sum += steps().from_state[w] + kappa * sm.dots[w];
+        for (int w = 0; w < l >> 5; w++) sum += steps().ends[w];
+        const int64_t z = (int64_t)sm.at.b * a.H + tile_of_group<TILED>(a, sm.at.g, i);
+        a.q[z * a.K * FQ + sm.at.c2 * PAIR + l] = (float)sum; // the gradient itself; ssd_finish checks the flag
+    }
+    __device__ __forceinline__ void head(int i)
+    {
+        __syncthreads(); // the previous head has been read
+        fetch_head(i);
+        set_steps(i);
+        this->reread_lane();
+        dot_states();
+        const float to = to_state();
+        add_state_product(dB, sm.st[0].x[I], sm.st[0].g, residuals() + 2 * TILE_BYTES, steps().out[I * FQ + row()] * to,
+                          steps().out[I * FQ + row() + 8] * to);
+        this->reread_lane();
+        const float from = from_state();
+        add_state_product(dC, sm.st[0].dy[I], sm.st[0].h, residuals(), steps().in[I * FQ + row()] * from,
+                          steps().in[I * FQ + row() + 8] * from);
+        this->reread_lane();
+        add_all_dcb();
+        this->reread_lane();
+        asm volatile("" ::: "memory"); // no load of the sums is hoisted: registers are short
+        add_token_sums();
+        store_decay_gradient(steps().index[threadIdx.x]);
+    }
 
+    /* ---- a work item ---- */
+
+    /* Whether head or tile i of the group is wide-range; false beyond the group. */
+    __device__ __forceinline__ bool is_wide_range(int i) const
+    {
+        const pair_block k = pair_block_of(a, block());
+        return i < group_heads<TILED>(a) && is_wide_range_pair<TILED>(a, k.b, tile_of_group<TILED>(a, k.g, i), k.c2);
+    }
+    __device__ __forceinline__ bool any_wide_range() const
+    {
+        bool any = false;
+        for (int i = (int)threadIdx.x; i < group_heads<TILED>(a); i += SLOW_THREADS) any |= is_wide_range(i);
+        return __syncthreads_or(any);
+    }
+    /* The wide-range heads of the item, in order; 256 flags are read at a time. */
+    __device__ __forceinline__ void heads()
+    {
+#pragma unroll 1
+        for (int i = 0; i < group_heads<TILED>(a); i = steps().index[threadIdx.x] + 1) {
+            steps().index[threadIdx.x] = i;
+            if (i % SLOW_THREADS == 0) {
+                const unsigned bits = __ballot_sync(0xffffffffu, is_wide_range(i + (int)threadIdx.x));
+                __syncthreads(); // `wide` has been read
+                if ((threadIdx.x & 31) == 0) steps().wide[threadIdx.x >> 5] = bits;
+                __syncthreads();
+            }
+            if (steps().wide[i / 32 % (SLOW_THREADS / 32)] >> (i & 31) & 1) head(i);
+        }
+    }
+    __device__ __forceinline__ void store() const
+    {
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            if (this->token(q) >= a.L) continue;
+            const int64_t at = (((int64_t)sm.at.b * a.K * FQ + this->token(q)) * pair_groups<TILED>(a) + sm.at.g) * FN
+                               + 8 * t4();
+#pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const int64_t to = at + 32 * (e >> 2) + 2 * (e & 3);
+                *(float2 *)(a.slow_dc + to) = make_float2(dC[e][2 * q], dC[e][2 * q + 1]);
+                *(float2 *)(a.slow_db + to) = make_float2(dB[e][2 * q], dB[e][2 * q + 1]);
+            }
+        }
+    }
+    __device__ __forceinline__ void run()
+    {
+        block() = blockIdx.x;
+#pragma unroll 1
+        for (; block() < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a)); block() = block() + gridDim.x) {
+            if (!any_wide_range()) continue;
+            begin();
+            heads();
+            this->last_products();
+            store();
+        }
+    }
+};
+
+/* Both halves of the block pass the same barriers, each in its own code. */
 template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    __shared__ slow_steps s;
-    if (!any_wide_range_pair<TILED>(a)) return;
-    for (unsigned z = blockIdx.x; z < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a)); z += gridDim.x) {
-        const pair_block k = pair_block_of(a, z);
-        bool             first = true;
-        for (int i = 0; i < group_heads<TILED>(a); i++) {
-            const int h = tile_of_group<TILED>(a, k.g, i);
-            if (!is_wide_range_pair<TILED>(a, k.b, h, k.c2)) continue;
-            slow_head<EXACT, TILED>(*(slow_smem *)smem, s, a, k, h, first);
-            first = false;
-        }
-    }
+    if (threadIdx.x < 128) slow_rows<EXACT, TILED, 0>(a, smem).run();
+    else slow_rows<EXACT, TILED, 1>(a, smem).run();
 }
 
 #endif

@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 }
 
 template <int TILED>
-static __global__ void __launch_bounds__(PAIR, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
+static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
 {
     slow_block_run<false, TILED>(a);
 }
