@@ -451,8 +451,9 @@ mba_status mba_command_validate(int argc, char **argv)
            "write this build's launch plans beside --kernels, which were measured with it, and exit", 0, 0 },
          MBA_OPTION_ALIAS("--freeze", "--serialize"),
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
-           0 },
+           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program; "
+            "operators = the kernels of SSM operators on such machines; planned = predictions of those",
+           0, 0 },
          { "--public", MBA_OPT_FLAG, &o.published, NULL,
            "compare ratios between GPUs with published ones, each with its source", 0, 0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
@@ -473,6 +474,8 @@ mba_status mba_command_validate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.published) return mba_print_public(mba_table_form_of(o.json, o.csv));
+    if (o.imitated && (!strcmp(o.imitated, "operators") || !strcmp(o.imitated, "planned")))
+        return mba_print_emulated(o.machine, !strcmp(o.imitated, "planned"), mba_table_form_of(o.json, o.csv));
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));

@@ -116,6 +116,16 @@ mba_status mba_nvml_energy(double *joules)
     return MBA_OK;
 }
 
+mba_status mba_nvml_clock(double *ghz)
+{
+    device   d;
+    unsigned mhz = 0;
+    MBA_TRY(find(&d, 0));
+    NVML_TRY(lib.f.clock(d, CLOCK_SM, &mhz));
+    *ghz = 1e-3 * mhz;
+    return MBA_OK;
+}
+
 void mba_nvml_throttle_words(char *out, int room, unsigned throttled)
 {
     static const char *const word[] = {
