@@ -97,6 +97,7 @@ static mba_status write_rows(mba_writer *w, const operator_run *o, const mba_emu
                                           o->is->workload, n->op->name, k, o->p->plan[i]->launch[k].kernel,
                                        *base ? base : "-", *changes ? changes : "-", us, now);
             mba_assert(bytes > 0 && bytes < (int)sizeof line);
+            fprintf(stderr, "%s", line); // seconds pass until the file is there
             MBA_TRY(mba_writer_put(w, line, (size_t)bytes));
         }
     }
@@ -117,7 +118,6 @@ static mba_status emulate_one(mba_writer *w, operator_run *o, const mba_emulated
     if (st == MBA_OK) {
         const mba_emulated_text base = mba_emulated_changes(&how, &then, m),
                                 changes = mba_emulated_changes(&e->how, &now, m);
-        fprintf(stderr, "%s, %s: %s\n", o->is->op, e->name, changes.text);
         st = write_rows(w, o, e, us, base.text, changes.text);
     }
     free(us);

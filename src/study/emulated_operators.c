@@ -62,7 +62,7 @@ mba_disturb_how mba_emulated_base(const mba_emulated_machine *e)
     return (mba_disturb_how){ .kind = MBA_DISTURB_SLEEP, .warps = e->how.warps };
 }
 
-enum { FILE_WORDS = 65536, BODY_REGS = 40 }; // registers of an SM; of a thread of a resident block, as allocated
+enum { FILE_WORDS = 65536, BODY_REGS = 32 }; // registers of an SM; of a thread of a resident block, as allocated
 
 mba_disturbed mba_emulated_planned(const mba_disturb_how *how, const mba_gpu *m)
 {

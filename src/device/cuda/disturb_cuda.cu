@@ -89,31 +89,51 @@ struct disturb_counts {
     long long trips, cycles, ns;
 };
 
+/* Repeats `work` until the flag says so or the block's life ends. Returns how often. */
+template <class F>
+__device__ __forceinline__ long long until_told(volatile int *go, unsigned long long began, int look, F work)
+{
+    long long trips = 0;
+    do {
+#pragma unroll 1
+        for (int i = 0; i < look; i++) work();
+        trips += look;
+    } while (!*go && device_ns() - began < LIFE_NS);
+    return trips;
+}
+
 /* One body for all kinds, so that all have the same registers. */
 __global__ void __launch_bounds__(512)
     disturb_body(int kind, volatile int *go, int *started, disturb_counts *counts, float4 *to, const float4 *from)
 {
     __shared__ uint4         zeros[32];
-    float                    x = (float)threadIdx.x, c[4] = {};
-    int64_t                  at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, trips = 0;
     const unsigned long long began = device_ns();
     const long long          cycles = clock64();
+    long long                trips = 0;
+    bool                     never = false;
     if (threadIdx.x < 32) zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
     __syncthreads();
-    uint32_t lane = (uint32_t)__cvta_generic_to_shared(&zeros[threadIdx.x % 32]);
     if (threadIdx.x == 0) atomicAdd(started, 1);
-    do {
-        for (int i = 0; i < (kind == MBA_DISTURB_SLEEP ? 1 : LOOK); i++, trips++) {
-            if (kind == MBA_DISTURB_FMA) chain_fma(x);
-            else if (kind == MBA_DISTURB_XU) chain_xu(x);
-            else if (kind == MBA_DISTURB_MMA) chain_mma(c);
-            else if (kind == MBA_DISTURB_SMEM) chain_smem(lane);
-            else if (kind == MBA_DISTURB_COPY) copy_once(to, from, at, (int64_t)(COPIED / sizeof *to));
-            else __nanosleep(100000);
-        }
-    } while (!*go && device_ns() - began < LIFE_NS);
+    if (kind == MBA_DISTURB_FMA || kind == MBA_DISTURB_XU) {
+        float      x = (float)threadIdx.x;
+        const bool fma = kind == MBA_DISTURB_FMA;
+        trips = fma ? until_told(go, began, LOOK, [&] { chain_fma(x); })
+                    : until_told(go, began, LOOK, [&] { chain_xu(x); });
+        never = x == 12345.678f;
+    } else if (kind == MBA_DISTURB_MMA) {
+        float c[4] = {};
+        trips = until_told(go, began, LOOK, [&] { chain_mma(c); });
+        never = c[0] == 1;
+    } else if (kind == MBA_DISTURB_SMEM) {
+        uint32_t lane = (uint32_t)__cvta_generic_to_shared(&zeros[threadIdx.x % 32]);
+        trips = until_told(go, began, LOOK, [&] { chain_smem(lane); });
+        never = lane == 1;
+    } else if (kind == MBA_DISTURB_COPY) {
+        int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+        trips = until_told(go, began, LOOK, [&] { copy_once(to, from, at, (int64_t)(COPIED / sizeof *to)); });
+    } else trips = until_told(go, began, 1, [] { __nanosleep(100000); });
     if (threadIdx.x == 0) counts[blockIdx.x] = { trips, clock64() - cycles, (long long)(device_ns() - began) };
-    if (x == 12345.678f || c[0] == 1 || lane == 1) counts[0].trips = 0;
+    if (never) counts[0].trips = 0;
 }
 
 __global__ void disturb_pause(int us)
