@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/power_tables.h"
 #include "cli/say.h"
 #include "cli/store_files.h"
 #include "cli/table.h"
@@ -360,6 +361,7 @@ static mba_status print_json(const mba_measured *d, const mba_measured *sizes, c
     MBA_TRY(print_bands(d, k, MBA_TABLE_JSON));
     if (sizes) MBA_TRY(mba_print_sizes(d, sizes, MBA_TABLE_JSON));
     if (sizes) MBA_TRY(mba_print_sealed(MBA_TABLE_JSON));
+    if (sizes) MBA_TRY(mba_print_power("h200", MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -406,6 +408,7 @@ static mba_status print_text(const mba_measured *d, const mba_measured *sizes, c
         if (st == MBA_OK && !o->csv) putchar('\n');
         if (st == MBA_OK && !o->csv && sizes) st = mba_print_sizes(d, sizes, MBA_TABLE_TEXT);
         if (st == MBA_OK && !o->csv && sizes) st = mba_print_sealed(MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv && sizes) st = mba_print_power(o->machine, MBA_TABLE_TEXT);
         if (st == MBA_OK && (o->points || o->csv))
             st = mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
