@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bench.c -- `mambascope bench ceilings | op | step | gemm | decode`: rates of the machine, and times of operators and
- * steps against their floors. */
+/* bench.c -- `mambascope bench ceilings | op | step | power | gemm | decode`: rates of the machine, and times of
+ * operators and steps against their floors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bench_power.h"
 #include "cli/cliffs.h"
 #include "cli/command.h"
 #include "cli/measure.h"
@@ -484,7 +485,7 @@ static mba_status bench_decode(const bench_options *o)
  * model. */
 static mba_status check_options(const bench_options *o, const char *what)
 {
-    static const char *const known[] = { "ceilings", "op", "step", "gemm", "decode" };
+    static const char *const known[] = { "ceilings", "op", "step", "power", "gemm", "decode" };
     const mba_batch_shape    none = { 0 };
     bool                     is_known = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(what, known[i]);
@@ -521,12 +522,13 @@ mba_status mba_command_bench(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = {
-        "bench", "ceilings | op [NAME..] | step | gemm | decode [options]",
+        "bench", "ceilings | op [NAME..] | step | power WORKLOAD.. | gemm | decode [options]",
         "ceilings  measures the rates from which floors are computed: memory, FMA, exp\n"
         "op        times operators at realistic sizes, with cold caches; `alone` is the\n"
         "          forward pass without what it saves for its gradient\n"
         "step      times a training step [mamba2-130m, 1 x 1024 tokens], its matrix products\n"
         "          and image convolutions alone, and says where the time goes\n"
+        "power     mean power, clock and energy of steps on the GPU, by the driver's meter\n"
         "gemm      times every matrix product of a step with each of the first eight\n"
         "          kernels that the GPU's library proposes\n"
         "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
@@ -543,6 +545,7 @@ mba_status mba_command_bench(int argc, char **argv)
         "mambascope bench step --model mamba2-130m --batch 1 --length 1024\n"
         "mambascope bench step --model mambavision-t --batch 8\n"
         "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
+        "mambascope bench power 'mamba2-130m --batch 8 --length 2048' 'mambavision-t --batch 128'\n"
         "mambascope bench decode\n"
     };
     mba_operands words = { 0 };
@@ -552,6 +555,7 @@ mba_status mba_command_bench(int argc, char **argv)
     if (!o.model.name) o.model.name = "mamba2-130m";
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
     if (words.n == 1 && !strcmp(words.word[0], "decode")) return bench_decode(&o);
+    if (words.n >= 2 && !strcmp(words.word[0], "power")) return mba_bench_power(&words, form_of(&o));
     if (words.n >= 1 && !strcmp(words.word[0], "op")) return bench_ops(&o, &words);
     if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
@@ -560,5 +564,5 @@ mba_status mba_command_bench(int argc, char **argv)
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
         return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }
-    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step, gemm or decode");
+    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step, power WORKLOAD, gemm or decode");
 }

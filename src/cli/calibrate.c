@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/emulate_operators.h"
 #include "cli/options.h"
 #include "cli/store_files.h"
 #include "core/device.h"
@@ -124,7 +125,7 @@ static mba_status need_gpu(void)
 
 mba_status mba_command_calibrate(int argc, char **argv)
 {
-    const char      *out = "machine.ini", *imitated = NULL;
+    const char      *out = "machine.ini", *imitated = NULL, *operators = NULL;
     bool             help;
     mba_reading      r[MBA_READINGS_MAX];
     int              n = 0;
@@ -133,8 +134,10 @@ mba_status mba_command_calibrate(int argc, char **argv)
                                  { "--emulate", MBA_OPT_TEXT, &imitated, "FILE",
                                    "emulate other machines on this GPU and write how much slower kernels get", 0, 0 },
                                  MBA_OPTION_ALIAS("--imitate", "--emulate"),
+                                 { "--emulate-operators", MBA_OPT_TEXT, &operators, "FILE",
+                                   "the same for the kernels of SSD and of the selective scan", 0, 0 },
                                  { 0 } };
-    const mba_usage  usage = { "calibrate", "[--out FILE] [--emulate FILE]",
+    const mba_usage  usage = { "calibrate", "[--out FILE] [--emulate FILE] [--emulate-operators FILE]",
                                "Measures this machine's GPU with microbenchmarks (rates of pipes, caches and DRAM,\n"
                                 "latencies, cost of starting blocks and kernels) and writes a machine file with\n"
                                 "spreads, for --machine of simulate, sweep and validate. It takes less than a\n"
@@ -146,8 +149,9 @@ mba_status mba_command_calibrate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     MBA_TRY(need_gpu());
-    MBA_TRY(mba_output_check(imitated ? imitated : out)); // before minutes are spent
+    MBA_TRY(mba_output_check(imitated ? imitated : operators ? operators : out)); // before minutes are spent
     if (imitated) return imitate(imitated);
+    if (operators) return mba_emulate_operators(operators);
     MBA_TRY(mba_calibrate_cuda(r, &n, say_part, NULL));
     print_readings(r, n);
     MBA_TRY(write_file(out, r, n));

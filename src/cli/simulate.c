@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
+#include "cli/power_tables.h"
 #include "cli/say.h"
 #include "cli/simulate_foreign.h"
 #include "cli/table.h"
@@ -19,6 +20,7 @@
 typedef struct options {
     mba_workload w;
     const char  *signatures, *counted, *store;
+    int64_t      power_w;
     bool         json, csv, keys, kernels, spread;
 } options;
 
@@ -200,6 +202,7 @@ static mba_status run(const options *o)
         if (o->csv || o->kernels) st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         else if (o->json) st = print_json(o, &r, t, &b);
         else st = print_text(o, &r, t, &b);
+        if (st == MBA_OK && o->power_w) st = mba_print_power_limit(&o->w, (double)o->power_w, sim);
         if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
     }
     mba_step_operators_free(&b);
@@ -228,6 +231,7 @@ static mba_status check_options(const options *o)
                                     : o->w.stream                                          ? "--stream"
                                     : o->kernels                                           ? "--kernels"
                                     : o->spread                                            ? "--uncertainty"
+                                    : o->power_w                                           ? "--power-limit"
                                     : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
                                     : o->keys && (o->json || o->csv)                       ? "--json or --csv"
                                                                                            : NULL;
@@ -235,10 +239,11 @@ static mba_status check_options(const options *o)
         return mba_fail(MBA_E_ARG,
                         "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what,
                         with, with);
-    if (o->spread && (o->json || o->csv || o->kernels))
+    if ((o->spread || o->power_w) && (o->json || o->csv || o->kernels))
         return mba_fail(MBA_E_ARG,
-                        "--uncertainty and %s cannot be combined\nwhy: its result is a line below the table of a "
+                        "%s and %s cannot be combined\nwhy: its result is a line below the table of a "
                         "step\nfix: leave one of them out",
+                        o->spread ? "--uncertainty" : "--power-limit",
                         o->json  ? "--json"
                         : o->csv ? "--csv"
                                  : "--kernels");
@@ -267,6 +272,8 @@ mba_status mba_command_simulate(int argc, char **argv)
         { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
           "print how the uncertainty of the machine's numbers changes the step", 0, 0 },
         MBA_OPTION_ALIAS("--spread", "--uncertainty"),
+        { "--power-limit", MBA_OPT_INT, &o.power_w, "W", "print clock and energy of the step at this power limit, too",
+          1, 100000 },
         { "--keys", MBA_OPT_FLAG, &o.keys, NULL, "list the keys that --set changes, with values and meaning, and exit",
           0, 0 },
         { "--json", MBA_OPT_FLAG, &o.json, NULL, "print JSON", 0, 0 },
@@ -281,6 +288,7 @@ mba_status mba_command_simulate(int argc, char **argv)
                               table,
                               "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
                               "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\n"
+                              "mambascope simulate --machine h200 --model mamba2-130m --power-limit 500\n"
                               "mambascope simulate --machine b200 --keys\n"
                               "mambascope simulate --machine h100 --store peer.db\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/power_tables.h"
 #include "cli/say.h"
 #include "cli/store_files.h"
 #include "cli/table.h"
@@ -360,6 +361,7 @@ static mba_status print_json(const mba_measured *d, const mba_measured *sizes, c
     MBA_TRY(print_bands(d, k, MBA_TABLE_JSON));
     if (sizes) MBA_TRY(mba_print_sizes(d, sizes, MBA_TABLE_JSON));
     if (sizes) MBA_TRY(mba_print_sealed(MBA_TABLE_JSON));
+    if (sizes) MBA_TRY(mba_print_power("h200", MBA_TABLE_JSON));
     if (every_point) MBA_TRY(print_json_points(d, k));
     puts("}");
     return MBA_OK;
@@ -406,6 +408,7 @@ static mba_status print_text(const mba_measured *d, const mba_measured *sizes, c
         if (st == MBA_OK && !o->csv) putchar('\n');
         if (st == MBA_OK && !o->csv && sizes) st = mba_print_sizes(d, sizes, MBA_TABLE_TEXT);
         if (st == MBA_OK && !o->csv && sizes) st = mba_print_sealed(MBA_TABLE_TEXT);
+        if (st == MBA_OK && !o->csv && sizes) st = mba_print_power(o->machine, MBA_TABLE_TEXT);
         if (st == MBA_OK && (o->points || o->csv))
             st = mba_table_print(o->points ? points : steps, stdout, o->csv ? MBA_TABLE_CSV : MBA_TABLE_TEXT);
     }
@@ -451,8 +454,9 @@ mba_status mba_command_validate(int argc, char **argv)
            "write this build's launch plans beside --kernels, which were measured with it, and exit", 0, 0 },
          MBA_OPTION_ALIAS("--freeze", "--serialize"),
          { "--counterfactual", MBA_OPT_TEXT, &o.imitated, "FILE",
-           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program", 0,
-           0 },
+           "compare with machines emulated on a GPU, by calibrate --emulate; - = those that come with the program; "
+            "operators = the kernels of SSM operators on such machines; planned = predictions of those",
+           0, 0 },
          { "--public", MBA_OPT_FLAG, &o.published, NULL,
            "compare ratios between GPUs with published ones, each with its source", 0, 0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
@@ -473,6 +477,8 @@ mba_status mba_command_validate(int argc, char **argv)
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.published) return mba_print_public(mba_table_form_of(o.json, o.csv));
+    if (o.imitated && (!strcmp(o.imitated, "operators") || !strcmp(o.imitated, "planned")))
+        return mba_print_emulated(o.machine, !strcmp(o.imitated, "planned"), mba_table_form_of(o.json, o.csv));
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));

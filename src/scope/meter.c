@@ -13,12 +13,18 @@
 #include "scope/clock.h"
 #include "scope/nvml.h"
 
-enum { READ_NS = 2000000 };             // between two readings
-static const double ABOVE_LIMIT = 1.01; // readings up to here are the meter's error
+enum { READ_NS = 2000000, CLOCK_EVERY = 5 }; // between two readings; readings of the meter per one of the clock
+static const double ABOVE_LIMIT = 1.01;      // readings up to here are the meter's error
+
+typedef struct clock_reading {
+    double s, ghz;
+} clock_reading;
 
 struct mba_meter {
     mba_meter_change *change;
     int64_t           n, room;
+    clock_reading    *clock;
+    int64_t           nclocks, clock_room;
     double            limit_w;
     atomic_bool       ends;
     pthread_t         reader;
@@ -39,13 +45,22 @@ double mba_mean_power_w(const mba_meter_change *x, int64_t n, double from_s, dou
     return w <= ABOVE_LIMIT * limit_w ? limit_w : NAN;
 }
 
+static void read_clock(mba_meter *m)
+{
+    double ghz;
+    if (mba_nvml_clock(&ghz) != MBA_OK) return;
+    clock_reading *more = mba_grow(m->clock, m->nclocks, &m->clock_room, sizeof *more);
+    if (more) m->clock = more, m->clock[m->nclocks++] = (clock_reading){ mba_clock_s(), ghz };
+}
+
 /* Without memory for another change the reader goes on and only the window gets shorter. The value at the start is no
  * change: nobody saw when it was reached. */
 static void *read_on(void *ctx)
 {
     mba_meter *m = ctx;
     double     joules = NAN, before = NAN;
-    while (!atomic_load(&m->ends)) {
+    for (int64_t i = 0; !atomic_load(&m->ends); i++) {
+        if (i % CLOCK_EVERY == 0) read_clock(m);
         if (mba_nvml_energy(&joules) == MBA_OK && joules != before) {
             mba_meter_change *more = isnan(before) ? NULL : mba_grow(m->change, m->n, &m->room, sizeof *more);
             if (more) m->change = more, m->change[m->n++] = (mba_meter_change){ mba_clock_s(), joules };
@@ -93,6 +108,16 @@ double mba_meter_mean_w(const mba_meter *m, double from_s, double to_s)
     return mba_mean_power_w(m->change, m->n, from_s, to_s, m->limit_w);
 }
 
+double mba_meter_mean_ghz(const mba_meter *m, double from_s, double to_s)
+{
+    double  sum = 0;
+    int64_t n = 0;
+    mba_assert(!m->reads && from_s <= to_s);
+    for (int64_t i = 0; i < m->nclocks; i++)
+        if (m->clock[i].s >= from_s && m->clock[i].s <= to_s) sum += m->clock[i].ghz, n++;
+    return n ? sum / (double)n : NAN;
+}
+
 double mba_meter_limit_w(const mba_meter *m) { return m->limit_w; }
 
 void mba_meter_destroy(mba_meter *m)
@@ -100,5 +125,6 @@ void mba_meter_destroy(mba_meter *m)
     if (!m) return;
     mba_meter_stop(m);
     free(m->change);
+    free(m->clock);
     free(m);
 }

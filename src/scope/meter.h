@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* meter.h -- mean power of the GPU over a window, from the driver's energy meter.
+/* meter.h -- mean power and clock of the GPU over a window, from the driver's energy meter and its clocks.
  *
  *     mba_meter *m;
  *     MBA_TRY(mba_meter_start(&m));                           // a thread reads the meter; E_UNSUPPORTED without one
@@ -11,7 +11,8 @@
  *
  * The meter changes about every 0.1 s. A difference of two readings is off by up to two such intervals, which over
  * 0.7 s showed 772 W on a card limited to 700 W. So a thread reads it every 2 ms and keeps the moments at which it
- * changed; the mean is taken between the first and the last change within the window. */
+ * changed; the mean is taken between the first and the last change within the window. The clock is the mean of readings
+ * every 10 ms. */
 #ifndef MBA_SCOPE_METER_H
 #define MBA_SCOPE_METER_H
 
@@ -32,8 +33,9 @@ double mba_mean_power_w(const mba_meter_change *x, int64_t n, double from_s, dou
 typedef struct mba_meter mba_meter;
 MBA_MUST mba_status      mba_meter_start(mba_meter **out);
 void                     mba_meter_stop(mba_meter *m); /* ends the thread; the changes stay */
-double                   mba_meter_mean_w(const mba_meter *m, double from_s, double to_s); /* after the stop */
-double                   mba_meter_limit_w(const mba_meter *m);                            /* -1: not known */
+double                   mba_meter_mean_w(const mba_meter *m, double from_s, double to_s);   /* after the stop */
+double                   mba_meter_mean_ghz(const mba_meter *m, double from_s, double to_s); /* NaN: not read */
+double                   mba_meter_limit_w(const mba_meter *m);                              /* -1: not known */
 void                     mba_meter_destroy(mba_meter *m);
 
 #endif

@@ -121,6 +121,16 @@ mba_status mba_nvml_energy(double *joules)
     return MBA_OK;
 }
 
+mba_status mba_nvml_clock(double *ghz)
+{
+    device   d;
+    unsigned mhz = 0;
+    MBA_TRY(find(&d, 0));
+    NVML_TRY(lib.f.clock(d, CLOCK_SM, &mhz));
+    *ghz = 1e-3 * mhz;
+    return MBA_OK;
+}
+
 mba_status mba_nvml_limit_power(double watts)
 {
     device   d;

@@ -35,6 +35,7 @@ typedef struct mba_sim_result {
     double  bound[MBA_LIMITS];                        /* seconds that each resource would take alone */
     int     limit;                                    /* index of the largest bound */
     double  dram_read, dram_write, l2_read, l2_write; /* bytes */
+    double  work[MBA_PIPES];                          /* lane operations, FLOPs or bytes of the launch */
     double  busy[MBA_PIPES];                          /* utilisation, 0 to 1, averaged over the SMs that have blocks */
     int64_t resident, waves, blocks, events;          /* blocks: of the busiest SM */
 } mba_sim_result;

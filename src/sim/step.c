@@ -333,6 +333,9 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
     out->kernels_s += r->seconds;
     out->dram_read += r->dram_read;
     out->dram_write += r->dram_write;
+    out->l2_bytes += r->l2_read + r->l2_write;
+    out->cycles += r->cycles;
+    for (int p = 0; p < MBA_PIPES; p++) out->work[p] += r->work[p];
     out->launches++;
 }
 

@@ -3,6 +3,7 @@
 #include "core/device.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/calibrate.h"
+#include "device/cuda/disturb.h"
 #include "device/cuda/emulate.h"
 #include "device/cuda/gemm_candidates.h"
 
@@ -57,6 +58,32 @@ mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
     (void)told, (void)of;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot emulate machines\nwhy: this program was built without CUDA\nfix: "
                                        "mambascope validate --counterfactual - uses measurements of another GPU");
+}
+
+mba_status mba_disturb_start(mba_disturb **out, const mba_disturb_how *how)
+{
+    (void)how;
+    *out = NULL;
+    return without_cuda();
+}
+
+mba_status mba_disturb_stop(mba_disturb *d, mba_disturbed *taken)
+{
+    (void)d, (void)taken;
+    return without_cuda();
+}
+
+mba_status mba_launch_times_start(void *stream)
+{
+    (void)stream;
+    return without_cuda();
+}
+
+mba_status mba_launch_times_stop(double *us, int room, int *n)
+{
+    (void)us, (void)room;
+    *n = 0;
+    return without_cuda();
 }
 
 mba_status mba_cuda_gemm_candidates(int most, int repeats, double hold_s, mba_cuda_gemm_candidate_fn *fn, void *ctx)

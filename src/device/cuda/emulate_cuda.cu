@@ -3,18 +3,17 @@
  * fewer SMs, a smaller L2, more work per value, slower blocks.
  *
  * kernel     imitate_body<pieces, stores>   loads 16-byte vectors, computes on every fp32 value, stores them
- * kernel     imitate_park                   occupies an SM (all its shared memory) until it is released
  * kernel     imitate_touch                  reads a buffer through an access window of lines that persist in L2
  * kernel     imitate_probe                  one thread times lines of that window one by one: are they still in L2?
  * measured   see src/sim/data/imitated.tsv */
 #include <algorithm>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "device/cuda/common.cuh"
 extern "C" {
 #include "core/device.h"
+#include "device/cuda/disturb.h"
 #include "device/cuda/emulate.h"
 }
 
@@ -79,20 +78,6 @@ __global__ void __launch_bounds__(512)
     if (!STORES && sum == 12345.678f) to[0].x = sum;
 }
 
-/* Polls device memory, rarely, so as not to disturb the measurement. Gives up after two seconds. */
-__global__ void imitate_park(volatile int *go, int *started)
-{
-    unsigned long long began, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(began));
-    if (threadIdx.x == 0) {
-        atomicAdd(started, 1);
-        do {
-            __nanosleep(100000);
-            asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-        } while (!*go && now - began < 2000000000ull);
-    }
-}
-
 __global__ void __launch_bounds__(512) imitate_touch(const float4 *x, int64_t pieces, float4 *sink)
 {
     float sum = 0;
@@ -121,11 +106,10 @@ __global__ void imitate_probe(const char *x, int64_t lines, long long *cycles)
 /* ---- one run ---- */
 
 typedef struct rig {
-    cudaStream_t   run, park, tell;
+    cudaStream_t   run, park;
     cudaEvent_t    from, to;
-    char          *memory;       /* read; written; held in L2 */
-    int           *flags, *host; /* go, started: on the device; on the host */
-    long long     *cycles;       /* results of probes */
+    char          *memory; /* read; written; held in L2 */
+    long long     *cycles; /* results of probes */
     cudaDeviceProp d;
 } rig;
 
@@ -177,38 +161,14 @@ static mba_status timed(double *us, const rig *g, const mba_emulated_kernel *k, 
     return MBA_OK;
 }
 
-static mba_status tell(const rig *g, int go, int started)
-{
-    g->host[0] = go, g->host[1] = started;
-    CUDA_TRY(cudaMemcpyAsync(g->flags, g->host, (go ? 1 : 2) * sizeof(int), cudaMemcpyHostToDevice, g->tell));
-    CUDA_TRY(cudaStreamSynchronize(g->tell));
-    return MBA_OK;
-}
-
-static mba_status wait_for_parked(const rig *g, int want)
-{
-    for (int i = 0; i < 1000; i++) {
-        CUDA_TRY(cudaMemcpyAsync(g->host, g->flags, 2 * sizeof(int), cudaMemcpyDeviceToHost, g->tell));
-        CUDA_TRY(cudaStreamSynchronize(g->tell));
-        if (g->host[1] == want) return MBA_OK;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return mba_fail(MBA_E_DEVICE, "only %d of %d SMs could be parked", g->host[1], want);
-}
-
 /* Times a run with parked blocks. The kernel has run before, so that no code is loaded meanwhile. */
 static mba_status timed_parked(double *us, const rig *g, const mba_emulated_kernel *k, const imitated_how &h)
 {
-    const int all = (int)g->d.sharedMemPerBlockOptin;
-    CUDA_TRY(cudaFuncSetAttribute(imitate_park, cudaFuncAttributeMaxDynamicSharedMemorySize, all));
-    MBA_TRY(tell(g, 0, 0));
-    imitate_park<<<h.parked, 32, all, g->park>>>(g->flags, g->flags + 1);
-    CUDA_TRY(cudaGetLastError());
-    mba_status st = wait_for_parked(g, h.parked);
-    if (st == MBA_OK) st = timed(us, g, k, h);
-    const mba_status told = tell(g, 1, 0);
-    CUDA_TRY(cudaStreamSynchronize(g->park));
-    return st == MBA_OK ? told : st;
+    mba_disturb          *parked = NULL;
+    const mba_disturb_how how = { MBA_DISTURB_PARK, h.parked, 0, 0 };
+    MBA_TRY(mba_disturb_start(&parked, &how));
+    const mba_status st = timed(us, g, k, h), ended = mba_disturb_stop(parked, NULL);
+    return st == MBA_OK ? ended : st;
 }
 
 /* Mean latency of lines of the window, in cycles. */
@@ -296,14 +256,8 @@ static mba_status prepare(rig *g)
     CUDA_TRY(cudaEventCreate(&g->from));
     CUDA_TRY(cudaEventCreate(&g->to));
     CUDA_TRY(cudaMalloc(&g->memory, 3 * PART));
-    CUDA_TRY(cudaStreamCreateWithFlags(&g->tell, cudaStreamNonBlocking));
-    CUDA_TRY(cudaHostAlloc(&g->host, 2 * sizeof(int), cudaHostAllocDefault));
-    CUDA_TRY(cudaMalloc(&g->flags, 2 * sizeof(int)));
     CUDA_TRY(cudaMalloc(&g->cycles, PROBERS * sizeof *g->cycles));
     CUDA_TRY(cudaMemset(g->memory, 0, 3 * PART));
-    MBA_TRY(tell(g, 1, 0));
-    imitate_park<<<1, 32, 0, g->park>>>(g->flags, g->flags + 1); // load the kernel now
-    CUDA_TRY(cudaGetLastError());
     CUDA_TRY(cudaDeviceSynchronize());
     return MBA_OK;
 }
@@ -323,10 +277,7 @@ extern "C" mba_status mba_emulate_cuda(mba_emulated_fn *told, void *of)
         if (cudaDeviceSynchronize() != cudaSuccess) st = one == MBA_OK ? MBA_E_DEVICE : one;
     }
     cudaFree(g.memory);
-    cudaFreeHost(g.host);
-    cudaFree(g.flags);
     cudaFree(g.cycles);
-    if (g.tell) cudaStreamDestroy(g.tell);
     if (g.run) cudaStreamDestroy(g.run);
     if (g.park) cudaStreamDestroy(g.park);
     if (g.from) cudaEventDestroy(g.from);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* step_power.c -- see step_power.h. */
+#include "study/step_power.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/tsv.h"
+#include "study/validation.h"
+
+static const double fraction[MBA_POWER_CLOCKS] = { 1, 0.85, 0.7, 0.55 }, LEAST = 0.1;
+static const double LOOP_WEIGHT = 0.1; // loops are simpler than steps: they settle what steps leave open
+
+mba_status mba_power_curve_find(mba_power_curve *out, const mba_workload *w, mba_sim *sim)
+{
+    *out = (mba_power_curve){ 0 };
+    mba_gpu m;
+    MBA_TRY(mba_gpu_load(&m, w->machine));
+    MBA_TRY(mba_gpu_set(&m, w->changes));
+    out->boost_ghz = m.v[MBA_GPU_clk_boost];
+    out->limit_w = m.v[MBA_GPU_power_limit];
+    out->model = mba_power_model_of(&m);
+    for (int i = 0; i < MBA_POWER_CLOCKS; i++) {
+        char          changes[1024];
+        const double  ghz = out->boost_ghz * fraction[i];
+        mba_workload  pinned = *w;
+        mba_simulated r = { 0 };
+        const int     n = snprintf(changes, sizeof changes, "%s%sclk=%.17g,clk_tc=%.17g,clk_busy=%.17g,clk_mma=%.17g",
+                               w->changes ? w->changes : "", w->changes ? "," : "", ghz, ghz, ghz, ghz);
+        if (n >= (int)sizeof changes)
+            return mba_fail(MBA_E_ARG, "too many changes of the machine\nfix: use a machine file");
+        pinned.changes = changes;
+        const mba_status st = mba_simulated_run(&r, &pinned, sim);
+        out->seconds[i] = st == MBA_OK ? r.step.seconds : 0;
+        if (st == MBA_OK && !i) out->work = mba_power_rates_of(&r.step, 1);
+        mba_simulated_end(&r);
+        MBA_TRY(st);
+    }
+    return MBA_OK;
+}
+
+/* Linear in the length of a cycle: what waits for DRAM does not depend on it. */
+double mba_power_curve_seconds(const mba_power_curve *c, double x)
+{
+    int i = 0;
+    mba_assert(x > 0);
+    while (i + 2 < MBA_POWER_CLOCKS && x < fraction[i + 1]) i++;
+    const double a = 1 / fraction[i], b = 1 / fraction[i + 1];
+    return c->seconds[i] + (c->seconds[i + 1] - c->seconds[i]) * (1 / x - a) / (b - a);
+}
+
+static mba_power_rates rates_at(const mba_power_curve *c, double seconds)
+{
+    return (mba_power_rates){ c->work.vector / seconds, c->work.tensor / seconds, c->work.dram / seconds };
+}
+
+static double watts_at(const mba_power_curve *c, const mba_power_model *p, double x)
+{
+    const mba_power_rates r = rates_at(c, mba_power_curve_seconds(c, x));
+    return mba_power_w(p, &r, x);
+}
+
+mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model *p, double limit_w)
+{
+    double low = LEAST, high = 1;
+    for (int i = 0; i < 40 && watts_at(c, p, high) > limit_w; i++) {
+        const double x = (low + high) / 2;
+        if (watts_at(c, p, x) > limit_w) high = x;
+        else low = x;
+        if (i == 39) high = low;
+    }
+    const double x = watts_at(c, p, high) > limit_w ? low : high;
+    return (mba_step_power){ c->boost_ghz * x, mba_power_curve_seconds(c, x), watts_at(c, p, x) };
+}
+
+/* ---- measured steps and loops ---- */
+
+static bool take_row(mba_power_set *d, const mba_tsv_row *t)
+{
+    const char *at = t->at;
+    char        kind[16], name[160];
+    double      v[5];
+    if (!mba_tsv_cell(&at, t->end, kind, sizeof kind) || !mba_tsv_cell(&at, t->end, name, sizeof name)) return false;
+    const bool loop = !strcmp(kind, "loop");
+    if (!loop && strcmp(kind, "step")) return false;
+    for (int i = 0; i < (loop ? 4 : 3); i++)
+        if (!mba_tsv_number(&at, t->end, 1e18, &v[i])) return false;
+    if (at != t->end || !(v[0] > 0) || d->loops == MBA_POWER_STEPS_MAX || d->steps == MBA_POWER_STEPS_MAX) return false;
+    if (loop) {
+        d->loop[d->loops++] = (mba_power_point){
+            { 1e-12 * v[1], 1e-12 * v[2], 1e-12 * v[3] }, .x = 1, .watts = v[0], .weight = LOOP_WEIGHT
+        };
+        return true;
+    }
+    mba_power_step *s = &d->step[d->steps++];
+    *s = (mba_power_step){ .seconds = 1e-3 * v[0], .watts = v[1], .ghz = v[2] };
+    snprintf(s->workload, sizeof s->workload, "%s", name);
+    return v[1] > 0 && v[2] > 0;
+}
+
+mba_status mba_power_set_parse(mba_power_set *out, const char *where, const char *text)
+{
+    mba_tsv rows = { text, text + strlen(text), 0 };
+    *out = (mba_power_set){ 0 };
+    for (mba_tsv_row r; mba_tsv_next(&rows, &r);)
+        if (!take_row(out, &r))
+            return mba_fail(MBA_E_FORMAT,
+                            "%s, line %d: this is no measured power\nwhy: a loop has name, W and events per second of "
+                            "vector, tensor and DRAM; a step has workload, ms, W and GHz\nfix: correct the row",
+                            where, r.line);
+    return MBA_OK;
+}
+
+/* A step enters the fit at its measured clock and power, with its simulated time there, as predictions have it. */
+static mba_power_model fit_without(const mba_power_set *d, const char *workload)
+{
+    mba_power_point p[2 * MBA_POWER_STEPS_MAX];
+    int             n = 0;
+    for (int i = 0; i < d->loops; i++) p[n++] = d->loop[i];
+    for (int i = 0; i < d->steps; i++) {
+        const mba_power_step *s = &d->step[i];
+        if (workload && !strcmp(s->workload, workload)) continue;
+        const double x = fmin(1, s->ghz / s->curve.boost_ghz);
+        p[n++] = (mba_power_point){ rates_at(&s->curve, mba_power_curve_seconds(&s->curve, x)), x, s->watts, 1 };
+    }
+    return mba_power_fit(p, n);
+}
+
+mba_status mba_power_set_predict(mba_power_set *d, const char *machine)
+{
+    mba_sim *sim = NULL;
+    MBA_TRY(mba_sim_create(&sim));
+    mba_status st = MBA_OK;
+    for (int i = 0; i < d->steps && st == MBA_OK; i++) {
+        char         words[sizeof d->step->workload];
+        mba_workload w = { .machine = machine };
+        snprintf(words, sizeof words, "%s", d->step[i].workload);
+        st = mba_workload_parse(&w, words);
+        if (st == MBA_OK && i && !strcmp(d->step[i].workload, d->step[i - 1].workload))
+            d->step[i].curve = d->step[i - 1].curve;
+        else if (st == MBA_OK) st = mba_power_curve_find(&d->step[i].curve, &w, sim);
+    }
+    for (int i = 0; i < d->steps && st == MBA_OK; i++) {
+        mba_power_step       *s = &d->step[i];
+        const mba_power_model p = fit_without(d, s->workload);
+        s->predicted = mba_step_power_at(&s->curve, &p, s->curve.limit_w);
+    }
+    if (st == MBA_OK) d->all = fit_without(d, NULL);
+    mba_sim_destroy(sim);
+    return st;
+}
