@@ -60,12 +60,6 @@ static mba_status open_feeds(mba__run *r, const mba_feed_options *data)
 /* What several ranks, or sums as of several, cannot do. */
 static mba_status check_slots(const mba__run *r)
 {
-    const mba_device *d = r->o->session.device;
-    if (!r->world && !r->o->tree) return MBA_OK;
-    if (d && d->alloc_host)
-        return mba_fail(MBA_E_UNSUPPORTED, "%s on a GPU\nwhy: gradients of GPUs are not added over ranks yet\nfix: %s",
-                        r->world ? "several ranks" : "--sum tree",
-                        r->world ? "--device cpu, or one process" : "leave it out");
     if (r->o->carry && r->world)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "--carry with several ranks\nwhy: a micro-batch continues the one before it, so "
@@ -237,10 +231,10 @@ static mba_status run_slots(mba__run *r, double *loss)
     for (int64_t m = 0; m < r->micros && st == MBA_OK; m++) {
         mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
         if ((st = bind_micro(r, m, &r->step)) != MBA_OK) break;
-        mba__slots_begin(r->sums, m);
-        st = mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
+        st = mba__slots_begin(r->sums, m);
+        if (st == MBA_OK) st = mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
         if (st == MBA_OK) st = mba_program_wait(r->s.program);
-        mba__slots_end(r->sums, m);
+        if (st == MBA_OK) st = mba__slots_end(r->sums, m);
         each[m] = st == MBA_OK ? *(const float *)mba_session_at(&r->s, "loss") : 0;
         if (!isfinite(each[m])) break; // explain() runs this micro-batch again
     }
@@ -284,7 +278,7 @@ static mba_status explain(mba__run *r, const char **note)
     if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
     if (r->slots > 1) MBA_TRY(clear_gradients(r->s.program));
-    if (r->sums) mba__slots_restore(r->sums);
+    if (r->sums) MBA_TRY(mba__slots_restore(r->sums));
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);

@@ -140,6 +140,8 @@ mba_status mba_nccl_open(mba_world *w, const mba_device *d)
     return MBA_OK;
 }
 
+bool mba_nccl_is_open(void) { return atomic_load(&nccl.comm) != NULL; }
+
 void mba_nccl_close(void)
 {
     comm c = atomic_exchange(&nccl.comm, NULL);

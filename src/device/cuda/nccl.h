@@ -23,10 +23,8 @@ enum { MBA_NCCL_OLDEST = 21800 }; /* 2.18: in-place collectives of one rank, cap
 
 /* Opens the library and joins the ranks; rank 0 makes the id, w->gather_all tells it. If w has no way to exchange
  * memory of hosts, it gets one here, over the GPUs. */
-#ifdef __cplusplus
-extern "C" {
-#endif
 MBA_MUST mba_status mba_nccl_open(mba_world *w, const mba_device *d);
+bool                mba_nccl_is_open(void);
 void                mba_nccl_close(void); /* nothing open is fine */
 
 /* "2.28.9", or "" before it is open. */
@@ -47,8 +45,5 @@ MBA_MUST mba_status mba_nccl_check(void);
 /* Ends kernels that wait for other ranks, within two seconds. For the thread that ends a run: nothing can be exchanged
  * afterwards. */
 void mba_nccl_abort(void);
-#ifdef __cplusplus
-}
-#endif
 
 #endif
