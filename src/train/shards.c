@@ -67,6 +67,7 @@ static mba_status gather(mba_session *s, int which, int group)
 mba_status mba_shards_whole(mba_session *s, bool gathered)
 {
     const bool sharded = s->place.ranks > 1 && s->buckets.bucket[MBA_DECAY] + s->buckets.bucket[MBA_NO_DECAY];
+    if (sharded) MBA_TRY(mba_program_pull(s->program));
     for (int which = 0; which < 2 && sharded; which++)
         for (int k = 0; k < MBA_GROUPS; k++) {
             int64_t n;
@@ -79,14 +80,17 @@ mba_status mba_shards_whole(mba_session *s, bool gathered)
     return MBA_OK;
 }
 
-void mba_shards_take(mba_session *s)
+mba_status mba_shards_take(mba_session *s)
 {
+    bool any = false;
     for (int which = 0; which < 2; which++)
         for (int k = 0; k < MBA_GROUPS; k++) {
             int64_t n;
             float  *mine = s->whole[which][k] ? shard_of(s, which, k, &n) : NULL;
             if (mine) place_pieces(s->whole[which][k], mine, n, s->place, s->buckets.bucket[k], true);
+            any |= mine != NULL;
         }
+    return any ? mba_program_push(s->program) : MBA_OK;
 }
 
 void mba_shards_free(mba_session *s)

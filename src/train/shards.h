@@ -19,7 +19,7 @@ void mba_shards_pad(mba_buckets *out, mba_graph *g, int64_t ranks, int64_t bucke
 MBA_MUST mba_status mba_shards_whole(mba_session *s, bool gathered);
 
 /* Takes this rank's pieces from s->whole. */
-void mba_shards_take(mba_session *s);
+MBA_MUST mba_status mba_shards_take(mba_session *s);
 
 void mba_shards_free(mba_session *s);
 
