@@ -292,6 +292,8 @@ static void restored(void *ctx)
     train_run *t = ctx;
     mba_lock_release(t->c.read);
     t->c.read = NULL;
+    if (t->c.rank == 0 && !t->c.quiet && mba_nccl_is_open())
+        fprintf(stderr, "collectives between GPUs: NCCL %s\n", mba_nccl_version());
 }
 
 static mba_status run_training(train_run *t)
@@ -382,9 +384,9 @@ static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, 
     char told[MBA__PATH_MAX];
     bool help = false;
     signal(SIGPIPE, SIG_IGN);
-    MBA_TRY(mba_cluster_join(
-        &t->world, l,
-        &(mba_cluster_options){ .gpus = asks_for_gpus(argc, argv), .lost = on_lost, .check = mba_nccl_check }));
+    MBA_TRY(mba_cluster_join(&t->world, l,
+                             &(mba_cluster_options){
+                                 .gpus = asks_for_gpus(argc, argv), .lost = on_lost, .check = mba_nccl_check }));
     mba_status st = choose_in_turn(t, l, told, argc, argv, &help);
     if (st == MBA_OK) mba_cluster_set_timeout(t->world, t->c.timeout_s);
     t->c.o.world = t->world;

@@ -61,8 +61,8 @@ mba_status mba_rendezvous_find(mba_rendezvous *out, const mba_launcher *l, char 
 {
     const char *address = get("MASTER_ADDR"), *port = get("MASTER_PORT"), *nodes = get("SLURM_JOB_NODELIST"),
                *job = get("SLURM_JOB_ID"), *store = get("TORCHELASTIC_USE_AGENT_STORE");
-    const bool  slurm = l->mpi && set(nodes) && set(job);
-    char       *end = NULL;
+    const bool slurm = l->mpi && set(nodes) && set(job);
+    char      *end = NULL;
     *out = (mba_rendezvous){ .port = 0 };
     if (set(address)) snprintf(out->address, sizeof out->address, "%s", address);
     else if (slurm) first_host(out->address, sizeof out->address, nodes);

@@ -131,8 +131,8 @@ mba_status mba_channel_listen(int *listener, char contacts[MBA_CONTACTS_MAX], in
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 512)
         || getsockname(fd, (struct sockaddr *)&a, &n)) {
         if (fd >= 0) close(fd);
-        return port ? mba_fail(MBA_E_IO, "cannot open port %d for the other ranks\nwhy: %s\nfix: another MASTER_PORT", port,
-                               strerror(errno))
+        return port ? mba_fail(MBA_E_IO, "cannot open port %d for the other ranks\nwhy: %s\nfix: another MASTER_PORT",
+                               port, strerror(errno))
                     : mba_fail(MBA_E_IO, "cannot open a port for the other ranks\nwhy: %s", strerror(errno));
     }
     snprintf(contacts, MBA_CONTACTS_MAX, "%d", (int)ntohs(a.sin_port));

@@ -39,7 +39,7 @@ typedef struct mba_device {
     mba_status (*fold)(float *x, const float *y, float scale, int64_t n);
     mba_status (*copy)(void *to, const void *from, size_t bytes); /* from NULL: zeros */
     size_t (*left)(void);                                         /* free bytes; NULL: unknown */
-    void (*forget)(struct mba_program *p); /* frees p->kept; NULL: it is not used */
+    void (*forget)(struct mba_program *p);                        /* frees p->kept; NULL: it is not used */
 } mba_device;
 
 extern const mba_device mba_device_cpu;

@@ -5,8 +5,8 @@
  * from then on a run is one graph launch. A run with hooks always executes node by node and synchronizes after each.
  * Inputs are double-buffered: a second stream copies those of the next run while this one computes.
  *
- * Collectives between GPUs have a stream of their own, the lane MBA_COMM: such a node waits for all nodes before it, and
- * the first node behind it that needs its operands waits for it. The captured graph has the same fork and join. */
+ * Collectives between GPUs have a stream of their own, the lane MBA_COMM: such a node waits for all nodes before it,
+ * and the first node behind it that needs its operands waits for it. The captured graph has the same fork and join. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

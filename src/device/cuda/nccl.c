@@ -185,8 +185,7 @@ void mba_nccl_abort(void)
 static mba_status ready(comm *c)
 {
     *c = atomic_load(&nccl.comm);
-    return *c ? MBA_OK
-              : mba_fail(MBA_E_DEVICE, "this rank cannot exchange\nwhy: its communicator of NCCL is not open");
+    return *c ? MBA_OK : mba_fail(MBA_E_DEVICE, "this rank cannot exchange\nwhy: its communicator of NCCL is not open");
 }
 
 mba_status mba_nccl_exchange(const void *send, int to, void *recv, int from, size_t bytes, void *stream)

@@ -29,8 +29,8 @@ static inline mba_adamw_options mba_adamw_defaults(void) { return (mba_adamw_opt
 void mba_adamw_all(mba_graph *g, const mba_adamw_options *o);
 
 /* The same for one of several ranks, bucket by bucket: gradients are added over ranks and scattered, the rank updates
- * its pieces, and the parameters and compute copies of all are gathered. The moments have 1/ranks of the elements: those
- * of the pieces, one after the other. Buckets as for mba_grad_norm_shards.
+ * its pieces, and the parameters and compute copies of all are gathered. The moments have 1/ranks of the elements:
+ * those of the pieces, one after the other. Buckets as for mba_grad_norm_shards.
  *
  * The collectives are of lane MBA_COMM. Each sum stands behind the last node of the backward pass that writes to its
  * bucket: a run of all passes sends it beside the rest of that pass, a run of MBA_UPDATE alone sends all at its

@@ -81,8 +81,7 @@ static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_
         mba_launch *l = mba_plan_launch(p, shards ? "grad_norm_squares_shard" : "grad_norm_squares", MBA_VECTOR, blocks,
                                         256);
         l->regs = 32;
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k),
-                       sizeof(float) * (double)used / (double)(a->place.ranks * blocks));
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), sizeof(float) * (double)used / (double)(a->place.ranks * blocks));
         mba_phase_work(l, MBA_ALU, 2.0 * GRAD_NORM_BLOCK, NULL);
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), sizeof(double));
         parts += blocks;

@@ -10,13 +10,13 @@
  * resources  sm_90a, CUDA 13.0: 32 registers, 64 B of shared memory, no spill  [docs]
  * moves      reads 4n bytes; n conversions and n FMA in double: bound by DRAM
  * floor      n = 129e6: 516 MB, 120 us at 4.3 TB/s
- * measured   H200: 363 us, 113 % of floor (memory), DRAM 94 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 364 us, 113 % of floor (memory), DRAM 94 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: a thread adds its values in ascending order in two sums, then a tree adds the threads
  *
  * kernel     grad_norm_total     one block adds the partial sums
  * launch     grid 1, block 1024
  * moves      reads 8 bytes per partial sum: bound by latency
- * measured   H200: 6.82 us, 1 % of floor (memory), ALU 9 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 6.56 us, 1 % of floor (memory), ALU 9 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: a thread adds partial sums 1024 apart in ascending order, then a tree adds the threads
  *
  * kernel     grad_norm_squares_shard, grad_norm_total_shards     the same for one of several ranks: the partial sums of
@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(BLOCK) grad_norm_squares(double *part, const f
 
 /* One group of a rank, in blocks of 16384 values. */
 struct pieces {
-    int64_t bucket, piece, at;   /* lengths; where the own piece begins in a bucket */
-    int64_t first, used;         /* of the group in a record of partial sums; blocks without padding */
+    int64_t bucket, piece, at; /* lengths; where the own piece begins in a bucket */
+    int64_t first, used;       /* of the group in a record of partial sums; blocks without padding */
 };
 
 /* The record of a rank: the partial sums of its pieces, group after group, then its loss. */
@@ -143,8 +143,8 @@ static mba_status norm_of_shards(const mba_call *c)
     double *mine = part + mba_piece_offset(t->place, ranks) * ++a.record;
     for (int i = 0; i < MBA_GROUPS; i++)
         if (c->node->in[i])
-            MBA_KERNEL(c, k++, grad_norm_squares_shard, mine, (const float *)c->in[i], a.group[i],
-                       mine + a.record - 1, (const float *)c->in[LOSS]);
+            MBA_KERNEL(c, k++, grad_norm_squares_shard, mine, (const float *)c->in[i], a.group[i], mine + a.record - 1,
+                       (const float *)c->in[LOSS]);
     MBA_TRY(mba_nccl_gather(part, sizeof *part * (size_t)(ranks * a.record), c->stream));
     MBA_KERNEL(c, k, grad_norm_total_shards, (float *)c->out[NORM], part, a, c->step);
     return MBA_OK;
