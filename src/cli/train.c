@@ -319,6 +319,7 @@ static mba_status run_training(train_run *t)
     if (st == MBA_OK) st = mba_train(&t->c.o);
     mba_text_data_close(&text);
     mba_progress_end(&t->bar);
+    if (st == MBA_OK) mba_nccl_close();
     if (st == MBA_OK && writes && t->c.json) st = print_json(&t->last);
     else if (st == MBA_OK && writes) print_result(t);
     return st;
@@ -392,7 +393,6 @@ static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, 
     t->c.o.world = t->world;
     if (st == MBA_OK && !help) st = run_training(t);
     fflush(stdout);
-    if (st == MBA_OK) mba_nccl_close();
     if (st == MBA_OK) mba_cluster_leave(t->world);
     else if (mba_cluster_fail(t->world, st == MBA_E_ARG ? 2 : 1, mba_message())) _exit(st == MBA_E_ARG ? 2 : 1);
     return st;

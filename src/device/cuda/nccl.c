@@ -223,9 +223,9 @@ mba_status mba_nccl_alone(void *x, size_t n, void *stream)
 static mba_status exchange_hosts(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes)
 {
     const mba_device *d = nccl.device;
+    (void)w;
     for (int k = 0; k < 2; k++)
         if (!nccl.stage[k]) MBA_TRY(d->alloc((void **)&nccl.stage[k], STAGE_BYTES));
-    mba_world_mark(w, -1, MBA_WORLD_WAITS);
     for (size_t at = 0; at < bytes; at += STAGE_BYTES) {
         const size_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
         if (to >= 0) MBA_TRY(d->put(nccl.stage[0], (const char *)send + at, n));
@@ -233,6 +233,5 @@ static mba_status exchange_hosts(mba_world *w, const void *send, int to, void *r
         if (from >= 0) MBA_TRY(d->get((char *)recv + at, nccl.stage[1], n));
         else if (d->wait) MBA_TRY(d->wait()); // the sender's buffer is its own again
     }
-    mba_world_mark(w, -1, MBA_WORLD_COMPUTES);
     return MBA_OK;
 }
