@@ -109,16 +109,24 @@ static __device__ double loss_of(const double *part, const all_pieces &a)
     return sum;
 }
 
-__global__ void __launch_bounds__(TOTAL_BLOCK)
-    grad_norm_total_shards(float *norm, const double *part, all_pieces a, const mba_step *step)
+/* Adds the partial sums of one group to s: those from i on, TOTAL_BLOCK apart. Returns where the next group goes on. */
+static __device__ __forceinline__ int64_t add_group(double &s, const double *part, const pieces &p, int64_t record,
+                                                    int64_t i)
 {
-    const int64_t first = a.group[0].used, parts = first + a.group[1].used;
-    double        s = 0;
-    for (int64_t i = threadIdx.x; i < parts; i += TOTAL_BLOCK) {
-        const pieces &p = a.group[i >= first];
-        const int64_t b = i >= first ? i - first : i, in = b % p.bucket;
-        s += part[in / p.piece * a.record + p.first + b / p.bucket * p.piece + in % p.piece];
+    for (; i < p.used; i += TOTAL_BLOCK) {
+        const int64_t in = i % p.bucket;
+        s += part[in / p.piece * record + p.first + i / p.bucket * p.piece + in % p.piece];
     }
+    return i - p.used;
+}
+
+__global__ void __launch_bounds__(TOTAL_BLOCK)
+    grad_norm_total_shards(float *norm, const double *part, const __grid_constant__ all_pieces a, const mba_step *step)
+{
+    double  s = 0;
+    int64_t i = threadIdx.x;
+    if (a.group[0].used) i = add_group(s, part, a.group[0], a.record, i);
+    if (a.group[1].used) add_group(s, part, a.group[1], a.record, i);
     s = block_sum<TOTAL_BLOCK>(s);
     if (threadIdx.x) return;
     norm[0] = (float)sqrt(s);
