@@ -24,6 +24,7 @@
 #include "data/array.h"
 #include "data/json.h"
 #include "device/cpu/ceilings.h"
+#include "device/cuda/nccl.h"
 #include "study/on_machine.h"
 #include "train/checkpoint.h"
 #include "train/text_data.h"
@@ -291,6 +292,8 @@ static void restored(void *ctx)
     train_run *t = ctx;
     mba_lock_release(t->c.read);
     t->c.read = NULL;
+    if (t->c.rank == 0 && !t->c.quiet && mba_nccl_is_open())
+        fprintf(stderr, "collectives between GPUs: NCCL %s\n", mba_nccl_version());
 }
 
 static mba_status run_training(train_run *t)
@@ -316,6 +319,7 @@ static mba_status run_training(train_run *t)
     if (st == MBA_OK) st = mba_train(&t->c.o);
     mba_text_data_close(&text);
     mba_progress_end(&t->bar);
+    if (st == MBA_OK) mba_nccl_close();
     if (st == MBA_OK && writes && t->c.json) st = print_json(&t->last);
     else if (st == MBA_OK && writes) print_result(t);
     return st;
@@ -335,6 +339,7 @@ static void on_lost(void *ctx, const mba_channel_end *end)
     (void)ctx;
     mba_writers_abandon();
     if (end->prints) mba_print_error(end->text);
+    mba_nccl_abort();
     _exit(end->code);
 }
 
@@ -365,12 +370,24 @@ static mba_status choose_in_turn(train_run *t, const mba_launcher *l, char *told
     return st;
 }
 
+/* True if the command line names a GPU: such ranks need no MPI. */
+static bool asks_for_gpus(int argc, char **argv)
+{
+    bool any = false;
+    for (int i = 1; i < argc; i++)
+        any |= !strncmp(argv[i], "--device=cuda", 13)
+               || (!strcmp(argv[i], "--device") && i + 1 < argc && !strncmp(argv[i + 1], "cuda", 4));
+    return any;
+}
+
 static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, char **argv)
 {
     char told[MBA__PATH_MAX];
     bool help = false;
     signal(SIGPIPE, SIG_IGN);
-    MBA_TRY(mba_cluster_join(&t->world, l, on_lost, NULL));
+    MBA_TRY(mba_cluster_join(&t->world, l,
+                             &(mba_cluster_options){
+                                 .gpus = asks_for_gpus(argc, argv), .lost = on_lost, .check = mba_nccl_check }));
     mba_status st = choose_in_turn(t, l, told, argc, argv, &help);
     if (st == MBA_OK) mba_cluster_set_timeout(t->world, t->c.timeout_s);
     t->c.o.world = t->world;
@@ -399,6 +416,7 @@ mba_status mba_command_train(int argc, char **argv)
     MBA_TRY(mba_launcher_find(&l, getenv));
     t.c.rank = l.rank;
     t.c.ranks = l.ranks;
+    t.c.model.local_rank = l.ranks > 1 ? l.local_rank : 0;
     const bool alone = l.ranks == 1 || only_prints(argc, argv);
     if (alone && l.rank) return MBA_OK;
     mba_status st = alone ? parse_and_choose(&t, argc, argv, &help) : train_on_ranks(&t, &l, argc, argv);

@@ -113,6 +113,18 @@ bool mba_channel_fail(mba_channel *c, int code, const char *text)
     return false;
 }
 
+/* This rank's links have failed while its main thread may wait for them: rank 0 says so and ends all. */
+static void check_links(mba_channel *c)
+{
+    if (!c->o.check || atomic_load(&c->failed) || c->o.check() == MBA_OK) return;
+    mba_wire_end e = end_of(c->o.rank, MBA_LOST_CODE, "");
+    snprintf(e.text, sizeof e.text, "rank %d (%s): %s", c->o.rank, c->host, mba_message());
+    if (c->o.rank == 0) end_run(c, &e, true);
+    const bool told = tell(&c->peer[0], MBA_WIRE_FAILED, 0, &e, sizeof e) == MBA_OK;
+    if (told) usleep(500000); // the launcher kills the others once this process ends: rank 0 prints first
+    end_run(c, &e, !told);
+}
+
 /* ---- gathering ---- */
 
 static bool make_room(mba_channel *c, size_t bytes)
@@ -360,6 +372,7 @@ static void *watch(void *arg)
             if (fd[k].fd >= 0 && fd[k].revents) hear(c, k);
         if (mba_wire_seconds() < next) continue;
         next = mba_wire_seconds() + PULSE_S;
+        if (!c->ending) check_links(c);
         if (!c->ending) beat(c);
     }
     free(fd);

@@ -2,7 +2,7 @@
 /* channel.h -- small messages between the ranks of a run, and who notices that one of them is gone: a TCP star, rank 0
  * in its middle, with a thread of its own in every rank.
  *
- *     MBA_TRY(mba_channel_listen(&listener, contacts));                     // rank 0; others are told `contacts`
+ *     MBA_TRY(mba_channel_listen(&listener, contacts, 0));                  // rank 0; others are told `contacts`
  *     MBA_TRY(mba_channel_open(&c, &(mba_channel_options){ .rank = r, .ranks = R, .listener = listener,
  *                                                          .contacts = contacts, .secret = secret, .lost = end }));
  *     MBA_TRY(mba_channel_gather_all(c, all, &mine, sizeof mine));
@@ -34,19 +34,22 @@ typedef struct mba_channel_end {
 typedef struct mba_channel_options {
     int                  rank, ranks;
     int                  listener;                       /* rank 0: of mba_channel_listen; the channel closes it */
-    const char          *contacts;                       /* of rank 0: "PORT address address .." */
+    const char          *contacts;                       /* of rank 0: "PORT address address ..", or names */
     const char          *version;                        /* all ranks run the same program; NULL: not compared */
     const unsigned char *secret;                         /* MBA_SECRET_BYTES that keep strangers out */
     double               timeout_s;                      /* until a silent rank is lost; 0: 20 */
     double               start_s;                        /* until all ranks must have come; 0: 60 */
     void (*lost)(void *ctx, const mba_channel_end *end); /* called once, by another thread; must not return */
     void *ctx;
+    /* Asked every two seconds, by that thread: a failure of this rank's links ends the run with its message; or
+     * NULL. */
+    mba_status (*check)(void);
 } mba_channel_options;
 
 typedef struct mba_channel mba_channel;
 
-/* Opens a port for the others. `contacts` names it and the addresses of this host. */
-MBA_MUST mba_status mba_channel_listen(int *listener, char contacts[MBA_CONTACTS_MAX]);
+/* Opens a port for the others; 0: any that is free. `contacts` names it and the addresses of this host. */
+MBA_MUST mba_status mba_channel_listen(int *listener, char contacts[MBA_CONTACTS_MAX], int port);
 
 /* Connects all ranks. Fails if one does not come, runs another version or has the number of another. */
 MBA_MUST mba_status mba_channel_open(mba_channel **out, const mba_channel_options *o);

@@ -36,7 +36,7 @@ static void on_lost(void *ctx, const mba_channel_end *e)
 static void start(star *s, int ranks, double timeout_s, int (*live)(mba_channel *c, int rank))
 {
     *s = (star){ .ranks = ranks };
-    assert_ok(mba_channel_listen(&s->listener, s->contacts));
+    assert_ok(mba_channel_listen(&s->listener, s->contacts, 0));
     assert_int_equal(pipe(s->said), 0);
     fflush(NULL);
     for (int r = 0; r < ranks; r++) {
@@ -236,7 +236,7 @@ static void one_that_does_not_fit(mba_wire_hello h, const char *why)
     mba_channel *c;
     int          listener;
     char         contacts[MBA_CONTACTS_MAX], host[MBA_WIRE_HOST];
-    assert_ok(mba_channel_listen(&listener, contacts));
+    assert_ok(mba_channel_listen(&listener, contacts, 0));
     fflush(NULL);
     const pid_t pid = fork();
     if (!pid) {
@@ -271,7 +271,7 @@ static void a_rank_that_does_not_come_is_named(void **state)
     mba_channel *c;
     int          listener;
     char         contacts[MBA_CONTACTS_MAX];
-    assert_ok(mba_channel_listen(&listener, contacts));
+    assert_ok(mba_channel_listen(&listener, contacts, 0));
     const mba_channel_options o = {
         .ranks = 2, .listener = listener, .secret = secret, .start_s = 0.2, .lost = on_lost
     };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cluster/mpi_functions.h"
+#include "cluster/rendezvous.h"
 #include "core/file.h"
 #include "core/version.h"
 
@@ -77,7 +78,7 @@ static mba_status start_mpi(cluster *c, const mba_launcher *l)
     if (!l->mpi)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "%s started %d ranks, but ranks on the CPU exchange by MPI\nwhy: %s starts none\nfix: mpirun "
-                        "-np %d mambascope .., or unset RANK and WORLD_SIZE",
+                        "-np %d mambascope .., or --device cuda, or unset RANK and WORLD_SIZE",
                         l->launcher, l->ranks, l->launcher, l->ranks);
     MBA_TRY(open_mpi(&c->mpi, l));
     const int e = c->mpi.join(&rank, &ranks, library, sizeof library);
@@ -117,28 +118,47 @@ typedef struct invitation {
     char          contacts[MBA_CONTACTS_MAX];
 } invitation;
 
-static mba_status open_channel(cluster *c, void (*lost)(void *, const mba_channel_end *), void *ctx)
+static mba_status open_channel(cluster *c, int listener, const char *contacts, const unsigned char *secret,
+                               const mba_cluster_options *o)
+{
+    return mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
+                                                                 .ranks = c->base.ranks,
+                                                                 .listener = listener,
+                                                                 .contacts = contacts,
+                                                                 .version = MBA_VERSION " " MBA_COMMIT,
+                                                                 .secret = secret,
+                                                                 .lost = o->lost,
+                                                                 .ctx = o->ctx,
+                                                                 .check = o->check });
+}
+
+/* Ranks without MPI: rank 0 listens where the others look for it. */
+static mba_status meet(cluster *c, const mba_launcher *l, const mba_cluster_options *o)
+{
+    mba_rendezvous at;
+    char           contacts[MBA_CONTACTS_MAX];
+    int            listener = -1;
+    MBA_TRY(mba_rendezvous_find(&at, l, getenv));
+    if (l->rank == 0) MBA_TRY(mba_channel_listen(&listener, contacts, at.port));
+    snprintf(contacts, sizeof contacts, "%d %s", at.port, at.address);
+    c->base.exchange = NULL;
+    return open_channel(c, listener, contacts, at.secret, o);
+}
+
+static mba_status invite(cluster *c, const mba_cluster_options *o)
 {
     invitation in = { .contacts = "" };
     int        listener = -1;
-    mba_status st = c->base.rank == 0 ? mba_channel_listen(&listener, in.contacts) : MBA_OK;
+    mba_status st = c->base.rank == 0 ? mba_channel_listen(&listener, in.contacts, 0) : MBA_OK;
     if (getrandom(in.secret, sizeof in.secret, 0) != (ssize_t)sizeof in.secret)
         st = mba_fail(MBA_E_IO, "this system has no random numbers for a secret");
     const int e = c->mpi.broadcast(&in, (int)sizeof in); // also after a failure: the others wait for it
     if (st != MBA_OK) return st;
     if (e) return mpi_failed(c, e, "tell the ranks where rank 0 is");
-    return mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
-                                                                 .ranks = c->base.ranks,
-                                                                 .listener = listener,
-                                                                 .contacts = in.contacts,
-                                                                 .version = MBA_VERSION " " MBA_COMMIT,
-                                                                 .secret = in.secret,
-                                                                 .lost = lost,
-                                                                 .ctx = ctx });
+    return open_channel(c, listener, in.contacts, in.secret, o);
 }
 
-mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *),
-                            void *ctx)
+mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cluster_options *o)
 {
     mba_assert(l->ranks > 1);
     if (l->ranks & (l->ranks - 1))
@@ -151,8 +171,13 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
     c->base =
         (mba_world){ .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .gather_all = gather_all, .mark = mark };
-    mba_status st = start_mpi(c, l);
-    if (st == MBA_OK) st = open_channel(c, lost, ctx);
+    mba_status st;
+    if (o->gpus && mba_rendezvous_wanted(l, mba_cluster_has_mpi(), getenv)) {
+        st = meet(c, l, o);
+    } else {
+        st = start_mpi(c, l);
+        if (st == MBA_OK) st = invite(c, o);
+    }
     if (st == MBA_OK) *out = &c->base;
     else free(c);
     return st;
@@ -163,7 +188,7 @@ void mba_cluster_leave(mba_world *w)
     if (!w) return;
     cluster *c = (cluster *)w;
     mba_channel_close(c->channel);
-    c->mpi.leave();
+    if (c->mpi.leave) c->mpi.leave();
     free(c);
 }
 

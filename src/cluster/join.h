@@ -3,20 +3,27 @@
  *
  *     mba_world *w = NULL;
  *     MBA_TRY(mba_launcher_find(&launch, getenv));
- *     if (launch.ranks > 1) MBA_TRY(mba_cluster_join(&w, &launch, end_process, NULL));
+ *     if (launch.ranks > 1) MBA_TRY(mba_cluster_join(&w, &launch, &(mba_cluster_options){ .lost = end_process }));
  *     ..
  *     mba_cluster_leave(w);                            // all ranks; NULL is fine
  *
  * A world of one opens nothing. Ranks on the CPU exchange by MPI, through libmambascope_mpi.so, which lies beside the
- * program or in its library folder and is opened here. */
+ * program or in its library folder and is opened here. Ranks with GPUs need no MPI: then they meet where their
+ * environment says (rendezvous.h), and w->exchange is NULL until device/cuda/nccl.h gives them one. */
 #ifndef MBA_CLUSTER_JOIN_H
 #define MBA_CLUSTER_JOIN_H
 
 #include "cluster/channel.h"
 #include "cluster/launcher.h"
 
-MBA_MUST mba_status mba_cluster_join(mba_world **out, const mba_launcher                       *l,
-                                     void (*lost)(void *ctx, const mba_channel_end *end), void *ctx);
+typedef struct mba_cluster_options {
+    bool gpus;                                           /* the ranks have GPUs */
+    void (*lost)(void *ctx, const mba_channel_end *end); /* these: see channel.h */
+    void *ctx;
+    mba_status (*check)(void);
+} mba_cluster_options;
+
+MBA_MUST mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cluster_options *o);
 void                mba_cluster_leave(mba_world *w);
 
 /* Seconds until a silent rank is lost (channel.h). */

@@ -120,15 +120,20 @@ static void own_addresses(char *out, size_t room)
     snprintf(out + n, room - n, " 127.0.0.1");
 }
 
-mba_status mba_channel_listen(int *listener, char contacts[MBA_CONTACTS_MAX])
+mba_status mba_channel_listen(int *listener, char contacts[MBA_CONTACTS_MAX], int port)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_ANY),
+                             .sin_port = htons((uint16_t)port) };
     socklen_t          n = sizeof a;
-    const int          fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int          fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    if (fd >= 0 && port) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); // of a run that has just ended
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 512)
         || getsockname(fd, (struct sockaddr *)&a, &n)) {
         if (fd >= 0) close(fd);
-        return mba_fail(MBA_E_IO, "cannot open a port for the other ranks\nwhy: %s", strerror(errno));
+        return port ? mba_fail(MBA_E_IO, "cannot open port %d for the other ranks\nwhy: %s\nfix: another MASTER_PORT",
+                               port, strerror(errno))
+                    : mba_fail(MBA_E_IO, "cannot open a port for the other ranks\nwhy: %s", strerror(errno));
     }
     snprintf(contacts, MBA_CONTACTS_MAX, "%d", (int)ntohs(a.sin_port));
     own_addresses(contacts, MBA_CONTACTS_MAX);
@@ -215,8 +220,13 @@ mba_status mba_wire_accept_all(int *fd, char (*host)[MBA_WIRE_HOST], int listene
 /* Connects within two seconds; -1: this address does not answer. */
 static int reach(const char *address, int port)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    if (inet_pton(AF_INET, address, &a.sin_addr) != 1) return -1;
+    const struct addrinfo hint = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+    struct addrinfo      *found = NULL;
+    struct sockaddr_in    a;
+    if (getaddrinfo(address, NULL, &hint, &found)) return -1;
+    memcpy(&a, found->ai_addr, sizeof a);
+    freeaddrinfo(found);
+    a.sin_port = htons((uint16_t)port);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     mba_wire_limit(fd, 2); // of connect, too

@@ -262,6 +262,43 @@ void mba_grad_defer(mba_graph *g, const mba_tensor *t, mba_tensor *again)
     for (int32_t i = 0; i < g->nnodes; i++) g->nodes[i]->id = i;
 }
 
+/* ---- lanes ---- */
+
+/* True if the nodes have an operand in common, of which views may be disjoint. */
+static bool touch(const mba_node *a, const mba_node *b)
+{
+    for (int i = 0; i < MBA_IN_MAX + MBA_OUT_MAX; i++)
+        for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++)
+            if (meet(i < MBA_IN_MAX ? a->in[i] : a->out[i - MBA_IN_MAX],
+                     k < MBA_IN_MAX ? b->in[k] : b->out[k - MBA_IN_MAX]))
+                return true;
+    return false;
+}
+
+void mba_node_beside(mba_graph *g, mba_tensor *t)
+{
+    if (!g->status) g->nodes[t->producer_node->id]->lane = MBA_COMM;
+}
+
+void mba_node_advance(mba_graph *g, mba_tensor *t)
+{
+    if (g->status) return;
+    mba_node *n = g->nodes[g->nnodes - 1];
+    int32_t   at = n->id;
+    mba_assert(t->producer_node == n);
+    while (at > 0 && !touch(g->nodes[at - 1], n)) at--;
+    memmove(g->nodes + at + 1, g->nodes + at, sizeof *g->nodes * (size_t)(n->id - at));
+    g->nodes[at] = n;
+    for (int32_t i = at; i < g->nnodes; i++) g->nodes[i]->id = i;
+}
+
+int32_t mba_node_joins(const mba_graph *g, int32_t i)
+{
+    int32_t at = i + 1;
+    while (at < g->nnodes && (g->nodes[at]->lane == MBA_COMM || !touch(g->nodes[i], g->nodes[at]))) at++;
+    return at;
+}
+
 bool mba_should_recompute(mba_graph *g, mba_recompute_kind kind, double bytes)
 {
     mba_assert((unsigned)kind < MBA_RECOMPUTE_KINDS && bytes >= 0);

@@ -35,8 +35,11 @@ typedef struct mba_device {
     /* Runs once and times every node by the device's clock; `cold` clears the caches before each. NULL: the caller
      * takes the host's clock. */
     mba_status (*time_nodes)(struct mba_program *p, unsigned passes, double *seconds, bool cold);
-    size_t (*left)(void);                  /* free bytes; NULL: unknown */
-    void (*forget)(struct mba_program *p); /* frees p->kept; NULL: it is not used */
+    /* x = scale x + y, of n floats each; y may be NULL. Sums over slots (train/slots.h). */
+    mba_status (*fold)(float *x, const float *y, float scale, int64_t n);
+    mba_status (*copy)(void *to, const void *from, size_t bytes); /* from NULL: zeros */
+    size_t (*left)(void);                                         /* free bytes; NULL: unknown */
+    void (*forget)(struct mba_program *p);                        /* frees p->kept; NULL: it is not used */
 } mba_device;
 
 extern const mba_device mba_device_cpu;
@@ -60,6 +63,7 @@ mba_kernels_words mba_cpu_kernels(void);
 void                mba_cpu_set_threads(int threads);
 int                 mba_cpu_threads(void);
 MBA_MUST mba_status mba_device_cuda(const mba_device **out, int ordinal); /* E_UNSUPPORTED if not built */
+int                 mba_cuda_count(void);                                 /* GPUs that this process sees */
 
 /* For callers with streams and memory of their own: describes the thread's current GPU, and makes a GPU the current one
  * (*before: the previous one, to return to). E_UNSUPPORTED if not built. */

@@ -164,6 +164,17 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
 #define MBA_APPEND(g, name, attr, ...) \
     mba_append((g), &mba_op_##name, (attr), (mba_tensor *[MBA_IN_MAX]){ __VA_ARGS__ })
 
+/* For an optimizer of several ranks: the node of output t runs on the lane MBA_COMM, beside others. */
+void mba_node_beside(mba_graph *g, mba_tensor *t);
+
+/* The same: the node of t, the last of the graph, moves forward to just behind the last node that touches its operands.
+ * It keeps its pass. */
+void mba_node_advance(mba_graph *g, mba_tensor *t);
+
+/* The first node behind node i that reads or writes what node i does, on another lane than MBA_COMM: where the lanes
+ * join. g->nnodes: none does. */
+int32_t mba_node_joins(const mba_graph *g, int32_t i);
+
 /* All parameters of a group, or their copies or gradients, as one flat tensor. NULL if there are none. */
 mba_tensor *mba_flat_params(mba_graph *g, mba_group group);
 mba_tensor *mba_flat_copies(mba_graph *g, mba_group group);

@@ -239,18 +239,32 @@ static void storage_blocks(mba_program *p, block *b, size_t guard)
     }
 }
 
-/* Creates a block for the scratch of each node, after those of the storages. */
-static void scratch_blocks(mba_program *p, block *b, size_t guard)
+/* Creates a block for the scratch of each node, after those of the storages. Nodes of the lane MBA_COMM run one after
+ * the other and beside the rest: they share the block of the first of them, *lane, which lives until the last of them
+ * has joined. */
+static void scratch_blocks(mba_program *p, block *b, size_t guard, int32_t *lane)
 {
-    for (int32_t i = 0, k = p->graph->nstorages; i < p->graph->nnodes; i++, k++) {
-        const size_t bytes = p->plan[i]->work_bytes;
-        b[k] = (block){ .bytes = bytes ? aligned(bytes) + 2 * guard : 0, .first = i, .last = i, .id = k };
-        p->layout.role_bytes[MBA_WORK] += b[k].bytes;
+    const mba_graph *g = p->graph;
+    *lane = -1;
+    for (int32_t i = 0, k = g->nstorages; i < g->nnodes; i++, k++) {
+        const size_t bytes = p->plan[i]->work_bytes, room = bytes ? aligned(bytes) + 2 * guard : 0;
+        const bool   beside = g->nodes[i]->lane == MBA_COMM;
+        b[k] = (block){ .bytes = room, .first = i, .last = i, .id = k };
+        if (beside && bytes && *lane < 0) *lane = i;
+        if (beside && bytes) {
+            block        *shared = &b[g->nstorages + *lane];
+            const int32_t joins = mba_node_joins(g, i), last = joins < g->nnodes ? joins : g->nnodes - 1;
+            if (i != *lane) b[k].bytes = 0;
+            if (room > shared->bytes) shared->bytes = room;
+            if (last > shared->last) shared->last = last;
+        }
+        p->layout.role_bytes[MBA_WORK] += room;
     }
 }
 
-/* Writes the offsets into p->layout. root[s] is the block in which storage s lies. */
-static void record(mba_program *p, const block *b, const int32_t *root, size_t guard)
+/* Writes the offsets into p->layout. root[s] is the block in which storage s lies, `lane` the node whose scratch the
+ * lane MBA_COMM shares. */
+static void record(mba_program *p, const block *b, const int32_t *root, size_t guard, int32_t lane)
 {
     const mba_graph *g = p->graph;
     mba_memory_plan *lay = &p->layout;
@@ -260,7 +274,10 @@ static void record(mba_program *p, const block *b, const int32_t *root, size_t g
         lay->arena[s] = (uint8_t)(shared(g->storages[s]) ? at : g->storages[s]->role);
         if (shared(g->storages[s])) lay->offset[s] = x->offset + guard;
     }
-    for (int32_t i = 0; i < g->nnodes; i++) lay->work_offset[i] = b[g->nstorages + i].offset + guard;
+    for (int32_t i = 0; i < g->nnodes; i++) {
+        const bool beside = g->nodes[i]->lane == MBA_COMM && lane >= 0;
+        lay->work_offset[i] = b[g->nstorages + (beside ? lane : i)].offset + guard;
+    }
 }
 
 void mba__memory_plan(mba_program *p)
@@ -276,18 +293,18 @@ void mba__memory_plan(mba_program *p)
     lay->work_offset = mba_arena_new(p->arena, size_t, g->nnodes);
     block   *b = mba_arena_new(p->arena, block, n);
     block  **todo = mba_arena_new(p->arena, block *, n), **near = mba_arena_new(p->arena, block *, n);
-    int32_t *root = mba_arena_new(p->arena, int32_t, n), ntodo = 0;
+    int32_t *root = mba_arena_new(p->arena, int32_t, n), ntodo = 0, lane;
     for (int32_t s = 0; s < g->nstorages; s++) root[s] = s;
     lifetimes(p, lay);
     storage_blocks(p, b, guard);
-    scratch_blocks(p, b, guard);
+    scratch_blocks(p, b, guard, &lane);
     merge_in_place(g, b, root);
     for (int32_t k = 0; k < n; k++)
         if (b[k].bytes && b[k].first >= 0 && !b[k].merged && (k >= g->nstorages || shared(g->storages[k])))
             todo[ntodo++] = &b[k];
     ntodo = place_under_gradients(p, todo, ntodo);
     lay->arena_bytes[MBA_ACT] = place(todo, ntodo, near);
-    record(p, b, root, guard);
+    record(p, b, root, guard, lane);
     for (int32_t i = 0; i < g->nnodes; i++) {
         const size_t live = live_at(todo, ntodo, i);
         if (live > lay->live_bytes_max) {

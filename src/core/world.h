@@ -5,8 +5,9 @@
  *     MBA_TRY(w->gather_all(w, all, &count, sizeof count));                     // all[k]: what rank k gave
  *
  * A rank is a process with one device; a world has a power of two of them. src/cluster implements the interface by MPI
- * between processes and by memory between threads (for tests). All ranks make the same calls in the same order, each
- * from one thread. A world of one has no such object: the pointer is NULL. */
+ * between processes and by memory between threads (for tests); GPUs exchange beside it (device/cuda/nccl.h). All ranks
+ * make the same calls in the same order, each from one thread. A world of one has no such object: the pointer is
+ * NULL. */
 #ifndef MBA_WORLD_H
 #define MBA_WORLD_H
 
@@ -26,7 +27,8 @@ typedef struct mba_world mba_world;
 struct mba_world {
     int rank, ranks;
     /* Sends `bytes` to rank `to` while it receives as many from rank `from`; -1: that half does not take place. Returns
-     * when both buffers are the caller's again. They must not overlap. */
+     * when both buffers are the caller's again. They must not overlap. The memory is that of the host; NULL until
+     * device/cuda/nccl.h sets it, for ranks with GPUs and without MPI. */
     mba_status (*exchange)(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes);
     /* Fills all (ranks x bytes) with what every rank gave, in order of ranks. A barrier with 0 bytes. */
     mba_status (*gather_all)(mba_world *w, void *all, const void *mine, size_t bytes);

@@ -465,7 +465,7 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
     MBA_TRY(join(path, directory, "optimizer.safetensors"));
     MBA_TRY(mba_shards_whole(s, false));
     MBA_TRY(load_moments(s, path));
-    mba_shards_take(s);
+    MBA_TRY(mba_shards_take(s));
     mba_shards_free(s);
     MBA_TRY(join(path, directory, "trainer.json"));
     return mba_json_load(trainer, path, NULL);

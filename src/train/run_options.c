@@ -21,12 +21,13 @@ static mba_status recompute_of(mba_recompute *out, const char *text)
     return mba_fail(MBA_E_ARG, "--recompute must be auto, on, off or states, not %s", text);
 }
 
-static mba_status device_of(const mba_device **out, const char *text)
+/* Of several ranks each has its own GPU, unless the process sees only one: then somebody has chosen for it. */
+static mba_status device_of(const mba_device **out, const char *text, int local_rank)
 {
     char *end = NULL;
     *out = &mba_device_cpu;
     if (!text || !strcmp(text, "cpu")) return MBA_OK;
-    if (!strcmp(text, "cuda")) return mba_device_cuda(out, 0);
+    if (!strcmp(text, "cuda")) return mba_device_cuda(out, local_rank > 0 && mba_cuda_count() > 1 ? local_rank : 0);
     const long n = strncmp(text, "cuda:", 5) ? -1 : strtol(text + 5, &end, 10);
     if (n < 0 || n > 1024 || end == text + 5 || *end)
         return mba_fail(MBA_E_ARG, "--device must be cpu, cuda or cuda:N, not %s", text);
@@ -98,7 +99,7 @@ static mba_status variants_of(const char **out, const char *text)
 
 mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o)
 {
-    MBA_TRY(device_of(&o->device, m->device));
+    MBA_TRY(device_of(&o->device, m->device, m->local_rank));
     MBA_TRY(precision_of(&o->compute, m->precision, o->device));
     if (m->memory) o->memory_bytes = m->memory;
     if (m->variants) MBA_TRY(variants_of(&o->variants, m->variants));

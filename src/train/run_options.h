@@ -15,6 +15,7 @@ typedef struct mba_model_options {
     const char     *name, *set, *recompute, *variants, *device, *precision;
     mba_batch_shape shape;
     int64_t         memory, threads;
+    int             local_rank; /* of several ranks on this host: `cuda` is the GPU of this number */
 } mba_model_options;
 
 /* Sets the model of a session and all that mba_run_options_apply sets. */

@@ -4,9 +4,11 @@
 #include "train/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "device/cuda/nccl.h"
 #include "ops/ema/ema.h"
 #include "ops/lamb/lamb.h"
 #include "train/hf.h"
@@ -32,18 +34,25 @@ static void cut_published(mba_session *s)
     }
 }
 
+/* True if the optimizer is that of one of several ranks. */
+static bool divides(const mba_session *s)
+{
+    const char *zero = getenv("MBA_ZERO");
+    return s->place.ranks > 1 || (zero && !strcmp(zero, "1"));
+}
+
 /* LAMB judges whole tensors, so every rank updates all of them with the sum of all gradients. AdamW is divided among
  * ranks. */
 static void append_update(const mba_session *s, mba_graph *g, const mba_session_options *o)
 {
     const mba_adamw_options *a = &o->adamw;
     if (o->optimizer == MBA_LAMB) {
-        for (int k = 0; k < MBA_GROUPS && s->place.ranks > 1; k++)
+        for (int k = 0; k < MBA_GROUPS && divides(s); k++)
             if (mba_flat_grads(g, (mba_group)k)) mba_allreduce(g, mba_flat_grads(g, (mba_group)k), s->place);
         mba_lamb_all(g, &(mba_lamb_options){ a->beta1, a->beta2, a->eps, a->decay, a->clip,
                                              mba_lamb_defaults().own_clip });
-    } else if (s->place.ranks > 1) {
-        mba_adamw_shards(g, a, s->place, s->bucket);
+    } else if (divides(s)) {
+        mba_adamw_shards(g, a, s->place, &s->buckets);
     } else {
         mba_adamw_all(g, a);
     }
@@ -83,8 +92,8 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);
     MBA_TRY(mba_graph_status(s->graph));
-    if (o->update && s->place.ranks > 1 && o->optimizer == MBA_ADAMW)
-        mba_shards_pad(s->bucket, s->graph, s->place.ranks, o->bucket_bytes > 0 ? o->bucket_bytes : 128 << 20);
+    if (o->update && divides(s) && o->optimizer == MBA_ADAMW)
+        mba_shards_pad(&s->buckets, s->graph, s->place.ranks, o->bucket_bytes > 0 ? o->bucket_bytes : 128 << 20);
     if (o->backward) MBA_TRY(mba_backward(s->graph, s->io.loss));
     if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
     if (o->update) append_update(s, s->graph, o);
@@ -149,7 +158,19 @@ mba_status mba_session_plan(mba_session *s, const mba_session_options *o)
     return MBA_OK;
 }
 
-mba_status mba_session_take(mba_session *s) { return mba_program_bind(s->program, s->device); }
+/* GPUs exchange by NCCL, which is opened once, by the first session with collectives. */
+static mba_status open_links(const mba_session *s)
+{
+    bool any = false;
+    for (int32_t i = 0; i < s->graph->nnodes; i++) any |= s->graph->nodes[i]->op->kind == MBA_COLLECTIVE;
+    return any && s->device->alloc_host && !mba_nccl_is_open() ? mba_nccl_open(s->world, s->device) : MBA_OK;
+}
+
+mba_status mba_session_take(mba_session *s)
+{
+    MBA_TRY(open_links(s));
+    return mba_program_bind(s->program, s->device);
+}
 
 mba_status mba_session_bind(mba_session *s, uint64_t seed)
 {

@@ -7,7 +7,9 @@
  *     if (st == MBA_OK) st = mba_program_run(s.program, MBA_STEP, &step, NULL);
  *     mba_session_end(&s);
  *
- * A session that is only planned has no memory: its costs and its memory plan can be printed. */
+ * A session that is only planned has no memory: its costs and its memory plan can be printed.
+ *
+ * With MBA_ZERO=1 in the environment, a world of one has the collectives of several ranks too, on a GPU by NCCL. */
 #ifndef MBA_SESSION_H
 #define MBA_SESSION_H
 
@@ -57,7 +59,7 @@ typedef struct mba_session {
     bool                       recomputes, averages; /* averages: the session keeps an averaged model (ops/ema) */
     mba_place                  place;
     mba_world                 *world;
-    int64_t                    bucket[MBA_GROUPS];   /* elements; 0: the moments are not sharded */
+    mba_buckets                buckets;              /* 0: the moments are not sharded */
     float                     *whole[2][MBA_GROUPS]; /* m and v of all ranks, while a checkpoint needs them */
     const mba_tokenizer_files *tokenizer;            /* text: saved with every checkpoint; NULL: none */
 } mba_session;

@@ -7,17 +7,18 @@
 
 #include "ops/grad_norm/grad_norm.h"
 
-void mba_shards_pad(int64_t bucket[MBA_GROUPS], mba_graph *g, int64_t ranks, int64_t bucket_bytes)
+void mba_shards_pad(mba_buckets *out, mba_graph *g, int64_t ranks, int64_t bucket_bytes)
 {
     const int64_t unit = ranks * MBA_NORM_BLOCK, most = bucket_bytes / (int64_t)sizeof(float);
     for (int k = 0; k < MBA_GROUPS; k++) {
         mba_storage *st = g->params[k];
-        bucket[k] = 0;
+        out->bucket[k] = out->used[k] = 0;
         if (!st) continue;
         mba_assert(!st->grad); // which will have the size of its parameters
         const int64_t buckets = mba_ceil(st->elems, most > unit ? most : unit);
-        bucket[k] = mba_ceil(mba_ceil(st->elems, buckets), unit) * unit;
-        st->elems = buckets * bucket[k];
+        out->bucket[k] = mba_ceil(mba_ceil(st->elems, buckets), unit) * unit;
+        out->used[k] = st->elems;
+        st->elems = buckets * out->bucket[k];
         if (g->copies[k]) g->copies[k]->elems = st->elems;
     }
 }
@@ -52,11 +53,12 @@ static mba_status gather(mba_session *s, int which, int group)
     if (w->rank) return w->exchange(w, mine, 0, NULL, -1, bytes);
     if (!(theirs = malloc(bytes))) return mba_fail(MBA_E_NOMEM, "no memory to gather the moments of all ranks");
     mba_status st = MBA_OK;
-    place_pieces(s->whole[which][group], mine, n, s->place, s->bucket[group], false);
+    place_pieces(s->whole[which][group], mine, n, s->place, s->buckets.bucket[group], false);
     for (int k = 1; k < w->ranks && st == MBA_OK; k++) {
         st = w->exchange(w, NULL, -1, theirs, k, bytes);
         if (st == MBA_OK)
-            place_pieces(s->whole[which][group], theirs, n, (mba_place){ k, w->ranks }, s->bucket[group], false);
+            place_pieces(s->whole[which][group], theirs, n, (mba_place){ k, w->ranks }, s->buckets.bucket[group],
+                         false);
     }
     free(theirs);
     return st;
@@ -64,7 +66,9 @@ static mba_status gather(mba_session *s, int which, int group)
 
 mba_status mba_shards_whole(mba_session *s, bool gathered)
 {
-    for (int which = 0; which < 2 && s->bucket[MBA_DECAY] + s->bucket[MBA_NO_DECAY]; which++)
+    const bool sharded = s->place.ranks > 1 && s->buckets.bucket[MBA_DECAY] + s->buckets.bucket[MBA_NO_DECAY];
+    if (sharded) MBA_TRY(mba_program_pull(s->program));
+    for (int which = 0; which < 2 && sharded; which++)
         for (int k = 0; k < MBA_GROUPS; k++) {
             int64_t n;
             if (!shard_of(s, which, k, &n)) continue;
@@ -76,14 +80,17 @@ mba_status mba_shards_whole(mba_session *s, bool gathered)
     return MBA_OK;
 }
 
-void mba_shards_take(mba_session *s)
+mba_status mba_shards_take(mba_session *s)
 {
+    bool any = false;
     for (int which = 0; which < 2; which++)
         for (int k = 0; k < MBA_GROUPS; k++) {
             int64_t n;
             float  *mine = s->whole[which][k] ? shard_of(s, which, k, &n) : NULL;
-            if (mine) place_pieces(s->whole[which][k], mine, n, s->place, s->bucket[k], true);
+            if (mine) place_pieces(s->whole[which][k], mine, n, s->place, s->buckets.bucket[k], true);
+            any |= mine != NULL;
         }
+    return any ? mba_program_push(s->program) : MBA_OK;
 }
 
 void mba_shards_free(mba_session *s)

@@ -12,14 +12,14 @@
 
 /* Pads the parameter storages of a graph without gradients and chooses the buckets, of at most bucket_bytes of fp32
  * where that holds one block per rank. */
-void mba_shards_pad(int64_t bucket[MBA_GROUPS], mba_graph *g, int64_t ranks, int64_t bucket_bytes);
+void mba_shards_pad(mba_buckets *out, mba_graph *g, int64_t ranks, int64_t bucket_bytes);
 
 /* Makes s->whole, all moments in the layout of the parameters: memory for a checkpoint that is read (`gathered` false),
  * or the moments of all ranks, gathered on rank 0 (a call of all ranks). Nothing happens without shards. */
 MBA_MUST mba_status mba_shards_whole(mba_session *s, bool gathered);
 
 /* Takes this rank's pieces from s->whole. */
-void mba_shards_take(mba_session *s);
+MBA_MUST mba_status mba_shards_take(mba_session *s);
 
 void mba_shards_free(mba_session *s);
 

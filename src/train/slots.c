@@ -7,11 +7,11 @@
 
 #include "ops/batchnorm/batchnorm.h"
 
-enum { LEVELS_MOST = 16, BLOCK = 16384 };
+enum { LEVELS_MOST = 16 };
 
 /* Running means or variances of one node. */
 typedef struct statistic {
-    float  *at;
+    float  *at; /* on the device */
     int64_t n;
     double  keeps; /* fraction of the old ones in the new ones */
 } statistic;
@@ -39,39 +39,23 @@ static float *gradient_of(const mba__slots *s, int group, int64_t *elems)
     return mba_program_counterpart(p, g, &whole);
 }
 
-static void add(float *x, const float *y, int64_t n)
-{
-    MBA_PARALLEL_FOR(b, mba_ceil(n, BLOCK))
-    {
-        const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;
-        for (int64_t i = b * BLOCK; i < end; i++) x[i] += y[i];
-    }
-}
-
-static void multiply(float *x, float by, int64_t n)
-{
-    MBA_PARALLEL_FOR(b, mba_ceil(n, BLOCK))
-    {
-        const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;
-        for (int64_t i = b * BLOCK; i < end; i++) x[i] *= by;
-    }
-}
-
 /* Chain i is complete, of `chains`: a binary counter. Chains whose number ends in ones close as many branches; what is
  * left waits for its neighbour, and the next chain begins with zeros. */
-static void fold(mba__slots *s, int64_t i, int64_t chains)
+static mba_status fold(mba__slots *s, int64_t i, int64_t chains)
 {
-    const int ones = __builtin_ctzll(~(unsigned long long)i);
+    const mba_device *d = s->session->device;
+    const int         ones = __builtin_ctzll(~(unsigned long long)i);
     for (int k = 0; k < MBA_GROUPS; k++) {
         int64_t n;
         float  *g = gradient_of(s, k, &n);
         if (!g) continue;
-        if (s->scale != 1) multiply(g, s->scale, n);
-        for (int j = 0; j < ones; j++) add(g, s->part[k][j], n);
+        if (s->scale != 1) MBA_TRY(d->fold(g, NULL, s->scale, n));
+        for (int j = 0; j < ones; j++) MBA_TRY(d->fold(g, s->part[k][j], 1, n));
         if (i + 1 == chains) continue;
-        memcpy(s->part[k][ones], g, sizeof *g * (size_t)n);
-        memset(g, 0, sizeof *g * (size_t)n);
+        MBA_TRY(d->copy(s->part[k][ones], g, sizeof *g * (size_t)n));
+        MBA_TRY(d->copy(g, NULL, sizeof *g * (size_t)n));
     }
+    return MBA_OK;
 }
 
 /* ---- running statistics ---- */
@@ -100,13 +84,18 @@ static mba_status find_statistics(mba__slots *s)
                : mba_fail(MBA_E_NOMEM, "no memory for the statistics of %lld slots", (long long)s->slots);
 }
 
-static void copy_statistics(mba__slots *s, float *to, const float *from)
+/* Between the device and the host: `to`, or else from `from`. */
+static mba_status copy_statistics(mba__slots *s, float *to, const float *from)
 {
-    for (int64_t k = 0, at = 0; k < s->stats; at += s->stat[k++].n)
-        memcpy(to ? to + at : s->stat[k].at, to ? s->stat[k].at : from + at, sizeof(float) * (size_t)s->stat[k].n);
+    const mba_device *d = s->session->device;
+    for (int64_t k = 0, at = 0; k < s->stats; at += s->stat[k++].n) {
+        const size_t bytes = sizeof(float) * (size_t)s->stat[k].n;
+        MBA_TRY(to ? d->get(to + at, s->stat[k].at, bytes) : d->put(s->stat[k].at, from + at, bytes));
+    }
+    return d->wait && s->stats ? d->wait() : MBA_OK;
 }
 
-void mba__slots_restore(mba__slots *s) { copy_statistics(s, NULL, s->running); }
+mba_status mba__slots_restore(mba__slots *s) { return copy_statistics(s, NULL, s->running); }
 
 /* Where the statistics of a slot are: pieces of ranks lie as all_gather leaves them. */
 static float *made_by(const mba__slots *s, int64_t slot)
@@ -126,23 +115,24 @@ mba_status mba__slots_finish(mba__slots *s, int64_t good)
             for (int64_t i = at; i < at + s->stat[k].n; i++)
                 s->running[i] = (float)(s->stat[k].keeps * (double)s->running[i] + (double)made[i]);
     }
-    mba__slots_restore(s);
-    return MBA_OK;
+    return mba__slots_restore(s);
 }
 
 /* ---- one slot ---- */
 
 /* Statistics that start at zero are what the slot adds to them. */
-void mba__slots_begin(mba__slots *s, int64_t micro)
+mba_status mba__slots_begin(mba__slots *s, int64_t micro)
 {
-    if (micro == 0) copy_statistics(s, s->running, NULL);
-    for (int64_t k = 0; k < s->stats; k++) memset(s->stat[k].at, 0, sizeof(float) * (size_t)s->stat[k].n);
+    const mba_device *d = s->session->device;
+    if (micro == 0) MBA_TRY(copy_statistics(s, s->running, NULL));
+    for (int64_t k = 0; k < s->stats; k++) MBA_TRY(d->copy(s->stat[k].at, NULL, sizeof(float) * (size_t)s->stat[k].n));
+    return MBA_OK;
 }
 
-void mba__slots_end(mba__slots *s, int64_t micro)
+mba_status mba__slots_end(mba__slots *s, int64_t micro)
 {
-    if (s->values) copy_statistics(s, made_by(s, s->first + micro), NULL);
-    if ((micro + 1) % s->chain == 0) fold(s, micro / s->chain, s->micros / s->chain);
+    if (s->values) MBA_TRY(copy_statistics(s, made_by(s, s->first + micro), NULL));
+    return (micro + 1) % s->chain ? MBA_OK : fold(s, micro / s->chain, s->micros / s->chain);
 }
 
 static mba_status take_parts(mba__slots *s)
@@ -155,7 +145,7 @@ static mba_status take_parts(mba__slots *s)
         int64_t n;
         if (!gradient_of(s, k, &n)) continue;
         for (int j = 0; j < levels; j++)
-            if (!(s->part[k][j] = malloc(sizeof(float) * (size_t)n)))
+            if (s->session->device->alloc((void **)&s->part[k][j], sizeof(float) * (size_t)n) != MBA_OK)
                 return mba_fail(MBA_E_NOMEM,
                                 "no memory for the partial sums of %lld slots\nfix: more ranks, or fewer slots",
                                 (long long)s->slots);
@@ -185,7 +175,8 @@ void mba__slots_destroy(mba__slots *s)
 {
     if (!s) return;
     for (int k = 0; k < MBA_GROUPS; k++)
-        for (int j = 0; j <= LEVELS_MOST; j++) free(s->part[k][j]);
+        for (int j = 0; j <= LEVELS_MOST; j++)
+            if (s->part[k][j]) s->session->device->dealloc(s->part[k][j]);
     free(s->stat);
     free(s->running);
     free(s->made);

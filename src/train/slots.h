@@ -3,9 +3,9 @@
  * number alone.
  *
  *     for (int64_t m = 0; m < micros; m++) {                             // those of this rank
- *         mba__slots_begin(s, m);
+ *         MBA_TRY(mba__slots_begin(s, m));
  *         MBA_TRY(mba_program_run(p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
- *         mba__slots_end(s, m);
+ *         MBA_TRY(mba__slots_end(s, m));
  *     }
  *     MBA_TRY(mba__slots_finish(s, good));                               // then the update
  *
@@ -14,7 +14,7 @@
  * rank adds its own branch here and reduce_scatter (or allreduce) the branches of all ranks: the same bits at any
  * number of ranks. Running statistics of batchnorm are those of the slots in their order.
  *
- * The sums are made by the CPU, in the memory of the gradients. */
+ * The sums are made by the device, in the memory of the gradients. */
 #ifndef MBA_SLOTS_H
 #define MBA_SLOTS_H
 
@@ -27,13 +27,13 @@ MBA_MUST mba_status mba__slots_create(mba__slots **out, mba_session *s, int64_t 
                                       bool means);
 void                mba__slots_destroy(mba__slots *s); /* NULL is fine */
 
-void mba__slots_begin(mba__slots *s, int64_t micro);
-void mba__slots_end(mba__slots *s, int64_t micro);
+MBA_MUST mba_status mba__slots_begin(mba__slots *s, int64_t micro);
+MBA_MUST mba_status mba__slots_end(mba__slots *s, int64_t micro);
 
 /* Applies the running statistics of the first `good` slots of all ranks: those before a loss that is not finite. */
 MBA_MUST mba_status mba__slots_finish(mba__slots *s, int64_t good);
 
 /* Sets the running statistics back to those of the last finish, after a pass that does not count. */
-void mba__slots_restore(mba__slots *s);
+MBA_MUST mba_status mba__slots_restore(mba__slots *s);
 
 #endif

@@ -60,12 +60,6 @@ static mba_status open_feeds(mba__run *r, const mba_feed_options *data)
 /* What several ranks, or sums as of several, cannot do. */
 static mba_status check_slots(const mba__run *r)
 {
-    const mba_device *d = r->o->session.device;
-    if (!r->world && !r->o->tree) return MBA_OK;
-    if (d && d->alloc_host)
-        return mba_fail(MBA_E_UNSUPPORTED, "%s on a GPU\nwhy: gradients of GPUs are not added over ranks yet\nfix: %s",
-                        r->world ? "several ranks" : "--sum tree",
-                        r->world ? "--device cpu, or one process" : "leave it out");
     if (r->o->carry && r->world)
         return mba_fail(MBA_E_UNSUPPORTED,
                         "--carry with several ranks\nwhy: a micro-batch continues the one before it, so "
@@ -146,10 +140,19 @@ static mba_status unread(mba__run *r, mba_status st)
     return r->unread = st;
 }
 
+/* True if several ranks take a step by one run of all passes, in which buckets of gradients go out beside the backward
+ * pass: on GPUs, with one micro-batch each, and sums over slots that need nothing else. */
+static bool joint_step(const mba__run *r)
+{
+    return r->world && r->s.device->alloc_host && r->micros == 1 && r->s.model.task == MBA_TASK_TEXT;
+}
+
+/* In a joint step nobody can stay away: a rank that cannot read its batch says so here. */
 static mba_status stage(mba__run *r, mba_step *step)
 {
     r->at = r->train->at;
     mba_status st = mba_feed_stage(r->train, step);
+    if (st == MBA_OK && joint_step(r)) st = mba_feed_bind(r->train, &r->s, 0, step);
     if (r->world) st = mba__run_agree_staged(r, step, st);
     return unread(r, st);
 }
@@ -229,18 +232,20 @@ static mba_status run_passes(mba__run *r, double *loss)
  * when they add their losses: all of them end before the update. */
 static mba_status run_slots(mba__run *r, double *loss)
 {
+    const bool joint = joint_step(r);
     float     *each = calloc((size_t)r->micros, sizeof *each);
     mba_status st = each ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for the losses of a step");
     int64_t    good;
     r->step.norm_max = mba_guard_norm_max(&r->guard);
-    r->step.loss_max = 0;
+    r->step.loss_max = joint ? mba_guard_loss_max(&r->guard) : 0;
     for (int64_t m = 0; m < r->micros && st == MBA_OK; m++) {
         mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
-        if ((st = bind_micro(r, m, &r->step)) != MBA_OK) break;
-        mba__slots_begin(r->sums, m);
-        st = mba_program_run(r->s.program, MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
+        if (!joint && (st = bind_micro(r, m, &r->step)) != MBA_OK) break;
+        st = mba__slots_begin(r->sums, m);
+        if (st == MBA_OK)
+            st = mba_program_run(r->s.program, joint ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
         if (st == MBA_OK) st = mba_program_wait(r->s.program);
-        mba__slots_end(r->sums, m);
+        if (st == MBA_OK) st = mba__slots_end(r->sums, m);
         each[m] = st == MBA_OK ? *(const float *)mba_session_at(&r->s, "loss") : 0;
         if (!isfinite(each[m])) break; // explain() runs this micro-batch again
     }
@@ -253,6 +258,7 @@ static mba_status run_slots(mba__run *r, double *loss)
     mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
     if (r->s.model.task == MBA_TASK_GRAPHS) *loss /= (double)r->slots;
     MBA_TRY(mba__slots_finish(r->sums, good));
+    if (joint) return MBA_OK;
     if (mba_guard_skips(&r->guard, *loss, 0)) r->step.norm_max = FLT_MIN;
     MBA_TRY(mba_program_run(r->s.program, MBA_UPDATE, &r->step, NULL));
     return mba_program_wait(r->s.program);
@@ -284,7 +290,7 @@ static mba_status explain(mba__run *r, const char **note)
     if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
     if (r->slots > 1) MBA_TRY(clear_gradients(r->s.program));
-    if (r->sums) mba__slots_restore(r->sums);
+    if (r->sums) MBA_TRY(mba__slots_restore(r->sums));
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
                  *f.node->scope ? f.node->scope : "the model", f.output, f.value, (long long)f.element);

@@ -34,7 +34,8 @@ static void cpu_give(void *block)
 
 static mba_status cpu_copy(void *dst, const void *src, size_t bytes)
 {
-    memcpy(dst, src, bytes);
+    if (src) memcpy(dst, src, bytes);
+    else memset(dst, 0, bytes);
     return MBA_OK;
 }
 
@@ -53,6 +54,19 @@ static mba_status cpu_run(mba_program *p, unsigned passes, const mba_hooks *h)
 
 static const mba_machine host = { .name = "host" };
 
+enum { FOLD_BLOCK = 16384 };
+
+static mba_status cpu_fold(float *x, const float *y, float scale, int64_t n)
+{
+    MBA_PARALLEL_FOR(b, mba_ceil(n, FOLD_BLOCK))
+    {
+        const int64_t end = (b + 1) * FOLD_BLOCK < n ? (b + 1) * FOLD_BLOCK : n;
+        for (int64_t i = b * FOLD_BLOCK; i < end && scale != 1; i++) x[i] *= scale;
+        for (int64_t i = b * FOLD_BLOCK; i < end && y; i++) x[i] += y[i];
+    }
+    return MBA_OK;
+}
+
 const mba_device mba_device_cpu = {
     .name = "cpu",
     .machine = &host,
@@ -61,4 +75,6 @@ const mba_device mba_device_cpu = {
     .put = cpu_copy,
     .get = cpu_copy,
     .run = cpu_run,
+    .fold = cpu_fold,
+    .copy = cpu_copy,
 };

@@ -32,6 +32,9 @@ mba_status mba__cuda_launch_check(const mba_call *c, int k);
 enum { MBA__FLUSH_BYTES = 256 << 20 };
 void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream);
 
+/* mba_device.fold (fold_cuda.cu). */
+mba_status mba__cuda_fold(float *x, const float *y, float scale, int64_t n, int sms, void *stream);
+
 /* Allows a kernel more than 48 KB of shared memory (static and dynamic). Needed once per kernel; cheap to repeat. */
 mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes);
 

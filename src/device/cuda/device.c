@@ -3,7 +3,10 @@
  *
  * The first run of a set of passes executes node by node, so that libraries initialise; the second is captured, and
  * from then on a run is one graph launch. A run with hooks always executes node by node and synchronizes after each.
- * Inputs are double-buffered: a second stream copies those of the next run while this one computes. */
+ * Inputs are double-buffered: a second stream copies those of the next run while this one computes.
+ *
+ * Collectives between GPUs have a stream of their own, the lane MBA_COMM: such a node waits for all nodes before it,
+ * and the first node behind it that needs its operands waits for it. The captured graph has the same fork and join. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,7 @@
 
 static struct {
     bool         ready;
-    cudaStream_t stream;
+    cudaStream_t stream, lane; /* lane: of collectives, NULL before the first */
     char         name[256];
     mba_machine  machine;
     mba_device   device;
@@ -125,12 +128,26 @@ static mba_status cuda_get(void *host, const void *device, size_t bytes)
     return cuda_wait();
 }
 
+static mba_status cuda_fold(float *x, const float *y, float scale, int64_t n)
+{
+    return mba__cuda_fold(x, y, scale, n, gpu.machine.sm, gpu.stream);
+}
+
+static mba_status cuda_copy(void *to, const void *from, size_t bytes)
+{
+    if (from) CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu.stream));
+    else CUDA_TRY(cudaMemsetAsync(to, 0, bytes, gpu.stream));
+    return MBA_OK;
+}
+
 /* ---- running ---- */
 
 /* What the device stores per program: its captured graphs, and the state of inputs that were sent ahead. */
 typedef struct captured {
     cudaGraphExec_t exec[MBA_STEP + 1];
     bool            warm[MBA_STEP + 1];
+    cudaEvent_t     fork, *done;       /* done: per node of the lane MBA_COMM; NULL: the program has none */
+    int32_t        *joins;             /* per node of that lane: mba_node_joins */
     const void     *from;              /* the mirror that was copied to p->ahead, or NULL */
     cudaStream_t    copies;            /* NULL: no second buffer, or the program has not run */
     cudaEvent_t     arrived, consumed; /* the copy is complete; the last run has copied its inputs */
@@ -144,21 +161,82 @@ static mba_status state_of(captured **out, mba_program *p)
     return MBA_OK;
 }
 
+/* ---- lanes ---- */
+
+/* Events of the nodes of the lane MBA_COMM, if the program has any. */
+static mba_status create_lane(captured *k, const mba_program *p)
+{
+    int least, greatest;
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        if (p->graph->nodes[i]->lane != MBA_COMM) continue;
+        if (!k->done) {
+            k->done = calloc((size_t)p->graph->nnodes, sizeof *k->done);
+            k->joins = calloc((size_t)p->graph->nnodes, sizeof *k->joins);
+            if (!k->done || !k->joins) return mba_fail(MBA_E_NOMEM, "no memory for the lane of collectives");
+            CUDA_TRY(cudaEventCreateWithFlags(&k->fork, cudaEventDisableTiming));
+        }
+        CUDA_TRY(cudaEventCreateWithFlags(&k->done[i], cudaEventDisableTiming));
+        k->joins[i] = mba_node_joins(p->graph, i);
+    }
+    if (!k->done || gpu.lane) return MBA_OK;
+    CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_TRY(cudaStreamCreateWithPriority(&gpu.lane, cudaStreamNonBlocking, greatest));
+    return MBA_OK;
+}
+
+/* Launches a node of the lane MBA_COMM behind all nodes so far. */
+static mba_status launch_beside(const mba_program *p, const captured *k, int32_t i)
+{
+    mba_call c = p->call[i];
+    c.stream = gpu.lane;
+    CUDA_TRY(cudaEventRecord(k->fork, gpu.stream));
+    CUDA_TRY(cudaStreamWaitEvent(gpu.lane, k->fork, 0));
+    MBA_TRY(p->launch[i](&c));
+    CUDA_TRY(cudaEventRecord(k->done[i], gpu.lane));
+    return MBA_OK;
+}
+
+/* Before node `at`: waits for the nodes of the lane since node *joined that it needs. The lane runs in order, so the
+ * last of them stands for all. */
+static mba_status join_lane(const mba_program *p, const captured *k, unsigned passes, int32_t *joined, int32_t at)
+{
+    for (int32_t i = at - 1; i > *joined; i--) {
+        const mba_node *n = p->graph->nodes[i];
+        if (n->lane != MBA_COMM || !mba_runs(n, passes) || k->joins[i] > at) continue;
+        CUDA_TRY(cudaStreamWaitEvent(gpu.stream, k->done[i], 0));
+        *joined = i;
+        return MBA_OK;
+    }
+    return MBA_OK;
+}
+
+static mba_status launch_one(const mba_program *p, const captured *k, unsigned passes, int32_t *joined, int32_t i)
+{
+    if (k->done && p->graph->nodes[i]->lane == MBA_COMM) return launch_beside(p, k, i);
+    if (k->done) MBA_TRY(join_lane(p, k, passes, joined, i));
+    return p->launch[i](&p->call[i]);
+}
+
+/* A run with hooks has one lane. */
 static mba_status launch_nodes(mba_program *p, unsigned passes, const mba_hooks *h)
 {
+    int32_t   joined = -1;
+    captured *k = NULL;
+    MBA_TRY(state_of(&k, p));
+    if (!h && !k->done) MBA_TRY(create_lane(k, p));
     for (int32_t i = 0; i < p->graph->nnodes; i++) {
         const mba_node *n = p->graph->nodes[i];
         if (!mba_runs(n, passes)) continue;
         if (h && h->before) h->before(h->ctx, n, p->plan[i]);
         mba__range_begin("%s %s", n->scope, n->op->name);
-        mba_status st = p->launch[i](&p->call[i]);
+        mba_status st = h ? p->launch[i](&p->call[i]) : launch_one(p, k, passes, &joined, i);
         if (st == MBA_OK && h) st = cuda_wait();
         mba__range_end();
         if (st != MBA_OK)
             return mba_where(st, "running node %d, %s %s (%s)", i, n->scope, n->op->name, p->plan[i]->variant);
         if (h && h->after) h->after(h->ctx, n, p->plan[i]);
     }
-    return MBA_OK;
+    return !h && k->done ? join_lane(p, k, passes, &joined, p->graph->nnodes) : MBA_OK;
 }
 
 static mba_status capture(mba_program *p, unsigned passes, cudaGraphExec_t *exec)
@@ -341,6 +419,11 @@ static void cuda_forget(mba_program *p)
     cudaStreamSynchronize(gpu.stream);
     for (int i = 0; i <= MBA_STEP; i++)
         if (k->exec[i]) cudaGraphExecDestroy(k->exec[i]);
+    for (int32_t i = 0; i < p->graph->nnodes && k->done; i++)
+        if (k->done[i]) cudaEventDestroy(k->done[i]);
+    if (k->fork) cudaEventDestroy(k->fork);
+    free(k->done);
+    free(k->joins);
     if (k->copies) cudaStreamDestroy(k->copies);
     if (k->arrived) cudaEventDestroy(k->arrived);
     if (k->consumed) cudaEventDestroy(k->consumed);
@@ -404,6 +487,12 @@ mba_status mba_cuda_use(int ordinal, int *before)
     return MBA_OK;
 }
 
+int mba_cuda_count(void)
+{
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+}
+
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
     *out = NULL;
@@ -434,6 +523,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
                                    .run = cuda_run,
                                    .wait = cuda_wait,
                                    .time_nodes = cuda_time_nodes,
+                                   .fold = cuda_fold,
+                                   .copy = cuda_copy,
                                    .left = cuda_left,
                                    .forget = cuda_forget };
         gpu.ready = true;

@@ -16,6 +16,8 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
                     ordinal);
 }
 
+int mba_cuda_count(void) { return 0; }
+
 mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
 {
     (void)out, (void)compute;

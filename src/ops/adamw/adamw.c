@@ -54,18 +54,31 @@ static void update_bucket(mba_graph *g, const adamw_attr *a, mba_tensor *const w
     in[M] = mba_slice(g, whole[M], 0, i * piece, piece);
     in[V] = mba_slice(g, whole[V], 0, i * piece, piece);
     in[NORM] = whole[NORM];
+    if (whole[COPY]) in[COPY] = mba_slice(g, whole[COPY], 0, at, piece);
     mba_append(g, &mba_op_adamw, a, in);
-    mba_all_gather(g, mba_slice(g, whole[P], 0, i * bucket, bucket), p);
+    for (int k = 0; k < 2; k++) {
+        mba_tensor *gathered = whole[k ? COPY : P];
+        if (gathered) mba_node_beside(g, mba_all_gather(g, mba_slice(g, gathered, 0, i * bucket, bucket), p));
+    }
 }
 
-void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const int64_t bucket[MBA_GROUPS])
+/* Adds one bucket of gradients over ranks as soon as the backward pass has completed it. */
+static void sum_bucket(mba_graph *g, mba_tensor *grad, int64_t at, int64_t bucket, mba_place p)
 {
+    mba_tensor *sum = mba_reduce_scatter(g, mba_slice(g, grad, 0, at, bucket), p);
+    mba_node_beside(g, sum);
+    mba_node_advance(g, sum);
+}
+
+void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const mba_buckets *b)
+{
+    const int64_t *bucket = b->bucket;
     for (int k = 0; k < MBA_GROUPS; k++) {
         mba_tensor *grad = mba_flat_grads(g, (mba_group)k);
         for (int64_t i = 0; grad && i < mba_elems(grad) / bucket[k]; i++)
-            mba_reduce_scatter(g, mba_slice(g, grad, 0, i * bucket[k], bucket[k]), p);
+            sum_bucket(g, grad, i * bucket[k], bucket[k], p);
     }
-    mba_tensor *norm = mba_grad_norm_shards(g, p, bucket);
+    mba_tensor *norm = mba_grad_norm_shards(g, p, b);
     for (int k = 0; k < MBA_GROUPS; k++) {
         mba_tensor *in[MBA_IN_MAX] = { NULL };
         adamw_attr  a = { .o = *o, .zero = g->accumulate };

@@ -29,9 +29,13 @@ static inline mba_adamw_options mba_adamw_defaults(void) { return (mba_adamw_opt
 void mba_adamw_all(mba_graph *g, const mba_adamw_options *o);
 
 /* The same for one of several ranks, bucket by bucket: gradients are added over ranks and scattered, the rank updates
- * its pieces, and the parameters of all are gathered. The moments have 1/ranks of the elements: those of the pieces,
- * one after the other. `bucket` as for mba_grad_norm_shards. */
-void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const int64_t bucket[MBA_GROUPS]);
+ * its pieces, and the parameters and compute copies of all are gathered. The moments have 1/ranks of the elements:
+ * those of the pieces, one after the other. Buckets as for mba_grad_norm_shards.
+ *
+ * The collectives are of lane MBA_COMM. Each sum stands behind the last node of the backward pass that writes to its
+ * bucket: a run of all passes sends it beside the rest of that pass, a run of MBA_UPDATE alone sends all at its
+ * beginning. */
+void mba_adamw_shards(mba_graph *g, const mba_adamw_options *o, mba_place p, const mba_buckets *b);
 
 extern const mba_op mba_op_adamw;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collectives.c -- reduce_scatter, all_gather, allreduce and send_recv: the declarations. Variants for GPUs need NCCL,
- * which this program does not open yet. */
+/* collectives.c -- reduce_scatter, all_gather, allreduce and send_recv: the declarations. Between GPUs NCCL moves the
+ * bytes. */
 #include "ops/collectives/collectives.h"
 
 #include <string.h>
@@ -101,6 +101,26 @@ static mba_status sum_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
     return MBA_OK;
 }
 
+/* CUDA: after each exchange one launch adds what was received. */
+static mba_status sum_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const int64_t ranks = attr_of(n)->place.ranks, elems = mba_elems(n->in[X]);
+    const bool    whole = n->op == &mba_op_allreduce && allreduce_whole(elems, ranks);
+    MBA_TRY(sum_plan(p, n, m));
+    for (int64_t bit = 1, count = elems; bit < ranks; bit *= 2) {
+        if (!whole) count /= 2;
+        const int64_t grid = mba_ceil(count, COLLECTIVE_VALUES);
+        const double  bytes = sizeof(float) * (double)count / (double)grid;
+        mba_launch   *l = mba_plan_launch(p, "collective_add", MBA_VECTOR, grid, COLLECTIVE_BLOCK);
+        l->regs = 32;
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), bytes);
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(0), bytes);
+        mba_phase_work(l, MBA_FMA, (double)count / (double)grid, NULL);
+        mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(Y), bytes);
+    }
+    return MBA_OK;
+}
+
 static int64_t one_more(const mba_node *n) { return mba_elems(n->in[X]); }
 
 static const char end_of_step[] = "the end of a step";
@@ -118,6 +138,7 @@ const mba_op mba_op_reduce_scatter = {
     .ref = reduce_scatter_ref,
     .ref_space = one_more,
     .cpu = (const mba_variant[]){ { "halving", sum_plan, MBA_CPU(reduce_scatter) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", sum_cuda_plan, MBA_CUDA(reduce_scatter_cuda) }, { 0 } },
 };
 
 const mba_op mba_op_all_gather = {
@@ -133,6 +154,7 @@ const mba_op mba_op_all_gather = {
     .ref = all_gather_ref,
     .ref_space = one_more,
     .cpu = (const mba_variant[]){ { "doubling", NULL, MBA_CPU(all_gather) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", NULL, MBA_CUDA(all_gather_cuda) }, { 0 } },
 };
 
 const mba_op mba_op_allreduce = {
@@ -148,6 +170,7 @@ const mba_op mba_op_allreduce = {
     .ref = allreduce_ref,
     .ref_space = one_more,
     .cpu = (const mba_variant[]){ { "halving", sum_plan, MBA_CPU(allreduce) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", sum_cuda_plan, MBA_CUDA(allreduce_cuda) }, { 0 } },
 };
 
 const mba_op mba_op_send_recv = {
@@ -162,4 +185,5 @@ const mba_op mba_op_send_recv = {
     .cost = link_cost,
     .ref = send_recv_ref,
     .cpu = (const mba_variant[]){ { "shift", NULL, MBA_CPU(send_recv) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", NULL, MBA_CUDA(send_recv_cuda) }, { 0 } },
 };

@@ -18,6 +18,12 @@ typedef struct mba_place { /* of a rank in a world, which need not be there to p
     int64_t rank, ranks;
 } mba_place;
 
+/* How ranks divide the flat gradient of each group: into buckets of so many elements, 0 where it is not divided;
+ * `used`: elements before the padding that makes the buckets equal. */
+typedef struct mba_buckets {
+    int64_t bucket[MBA_GROUPS], used[MBA_GROUPS];
+} mba_buckets;
+
 /* In place: the own piece of x becomes the sum over all ranks, the others zero. */
 mba_tensor *mba_reduce_scatter(mba_graph *g, mba_tensor *x, mba_place p);
 

@@ -20,6 +20,9 @@ typedef struct collective_attr {
 enum { ALLREDUCE_WHOLE = 16384 };
 static inline bool allreduce_whole(int64_t n, int64_t ranks) { return n <= ALLREDUCE_WHOLE || n % ranks; }
 
+/* CUDA: threads of a block of the kernel that adds, and the values that it takes. */
+enum { COLLECTIVE_BLOCK = 256, COLLECTIVE_VALUES = 4096 };
+
 void reduce_scatter_ref(const mba_ref_call *c);
 void all_gather_ref(const mba_ref_call *c);
 void allreduce_ref(const mba_ref_call *c);
@@ -28,5 +31,6 @@ MBA_CPU_DECLARE(reduce_scatter);
 MBA_CPU_DECLARE(all_gather);
 MBA_CPU_DECLARE(allreduce);
 MBA_CPU_DECLARE(send_recv);
+mba_launch_fn reduce_scatter_cuda, all_gather_cuda, allreduce_cuda, send_recv_cuda;
 
 #endif

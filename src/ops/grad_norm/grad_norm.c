@@ -16,10 +16,10 @@ static mba_status grad_norm_shape(const mba_node *n, mba_type *out)
     const grad_norm_attr *a = n->attr;
     for (int k = 0; k < MBA_GROUPS && a->place.ranks > 1; k++)
         MBA_NEED(!n->in[k]
-                     || (a->bucket[k] > 0 && a->bucket[k] % (a->place.ranks * GRAD_NORM_BLOCK) == 0
-                         && mba_elems(n->in[k]) % a->bucket[k] == 0),
+                     || (a->b.bucket[k] > 0 && a->b.bucket[k] % (a->place.ranks * GRAD_NORM_BLOCK) == 0
+                         && mba_elems(n->in[k]) % a->b.bucket[k] == 0),
                  "grad_norm: %lld values in buckets of %lld on %lld ranks", (long long)mba_elems(n->in[k]),
-                 (long long)a->bucket[k], (long long)a->place.ranks);
+                 (long long)a->b.bucket[k], (long long)a->place.ranks);
     MBA_NEED(any, "there are no gradients\nwhy: no parameter of the graph has been reached by mba_backward");
     MBA_NEED(!n->in[LOSS] || (n->in[LOSS]->type.dtype == MBA_F32 && mba_elems(n->in[LOSS]) == 1),
              "grad_norm: %s is not one fp32 value", n->in[LOSS]->name);
@@ -37,9 +37,9 @@ static mba_tensor *append(mba_graph *g, const grad_norm_attr *a)
 
 mba_tensor *mba_grad_norm(mba_graph *g) { return append(g, &(grad_norm_attr){ .place = { 0, 1 } }); }
 
-mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const int64_t bucket[MBA_GROUPS])
+mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const mba_buckets *b)
 {
-    return append(g, &(grad_norm_attr){ p, { bucket[MBA_DECAY], bucket[MBA_NO_DECAY] } });
+    return append(g, &(grad_norm_attr){ p, *b });
 }
 
 static mba_cost grad_norm_cost(const mba_node *n)
@@ -65,24 +65,30 @@ static mba_status grad_norm_cpu_plan(mba_plan *p, const mba_node *n, const mba_m
     return MBA_OK;
 }
 
-/* CUDA: one launch per group, with one block per partial sum; then one block adds all of them. */
+/* CUDA: one launch per group, with one block per partial sum; then one block adds all of them. The padding of shards
+ * has no partial sums if there is one rank: they would move the others in the order of the last sum. Of several ranks,
+ * each makes the partial sums of its pieces, with the loss behind them, and NCCL gathers those of all. */
 static mba_status grad_norm_cuda_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    int64_t parts = 0;
+    const grad_norm_attr *a = n->attr;
+    const bool            shards = a->place.ranks > 1;
+    int64_t               parts = shards; // the loss
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
-    MBA_REFUSE_IF(((const grad_norm_attr *)n->attr)->place.ranks > 1, "several ranks on GPUs");
     for (int k = 0; k < MBA_GROUPS; k++) {
         if (!n->in[k]) continue;
-        const int64_t blocks = mba_ceil(mba_elems(n->in[k]), GRAD_NORM_BLOCK);
-        mba_launch   *l = mba_plan_launch(p, "grad_norm_squares", MBA_VECTOR, blocks, 256);
+        const int64_t elems = mba_elems(n->in[k]), used = a->b.used[k] && !shards ? a->b.used[k] : elems,
+                      blocks = mba_ceil(used / a->place.ranks, GRAD_NORM_BLOCK);
+        mba_launch *l = mba_plan_launch(p, shards ? "grad_norm_squares_shard" : "grad_norm_squares", MBA_VECTOR, blocks,
+                                        256);
         l->regs = 32;
-        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), mba_tensor_bytes(n->in[k]) / (double)blocks);
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), sizeof(float) * (double)used / (double)(a->place.ranks * blocks));
         mba_phase_work(l, MBA_ALU, 2.0 * GRAD_NORM_BLOCK, NULL);
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(0), sizeof(double));
         parts += blocks;
     }
+    parts *= a->place.ranks;
     mba_plan_scratch(p, "partial sums", sizeof(double) * (size_t)parts);
-    mba_launch *l = mba_plan_launch(p, "grad_norm_total", MBA_VECTOR, 1, 1024);
+    mba_launch *l = mba_plan_launch(p, shards ? "grad_norm_total_shards" : "grad_norm_total", MBA_VECTOR, 1, 1024);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(0), (double)parts * sizeof(double));
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(NORM), 2 * sizeof(float));

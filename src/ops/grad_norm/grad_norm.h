@@ -19,8 +19,9 @@ mba_tensor *mba_grad_norm(mba_graph *g);
 
 /* The same if reduce_scatter has left the gradient in pieces, bucket by bucket: a rank sums the blocks of its pieces,
  * the sums of all ranks are gathered, and each rank adds them in the order of one rank: the same bits at any number.
- * bucket[k]: elements, a multiple of ranks x MBA_NORM_BLOCK that divides the group. */
-mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const int64_t bucket[MBA_GROUPS]);
+ * A bucket is a multiple of ranks x MBA_NORM_BLOCK elements that divides the group. On GPUs the loss that decides is
+ * the sum over ranks, so that all of them skip the same updates. */
+mba_tensor *mba_grad_norm_shards(mba_graph *g, mba_place p, const mba_buckets *b);
 
 extern const mba_op mba_op_grad_norm;
 

@@ -42,7 +42,7 @@ mba_status MBA_CPU_FN(grad_norm_fwd)(const mba_call *c)
             if (grad_norm_owns(a, k, from))
                 part[b] = squares(g + from, rest < GRAD_NORM_BLOCK ? rest : GRAD_NORM_BLOCK);
         }
-        if (a->place.ranks > 1) MBA_TRY(gather(c, part, blocks, a->bucket[k]));
+        if (a->place.ranks > 1) MBA_TRY(gather(c, part, blocks, a->b.bucket[k]));
         for (int64_t b = 0; b < blocks; b++) sum += part[b];
     }
     float *norm = c->out[NORM];

@@ -12,16 +12,16 @@ enum { NORM };
 enum { GRAD_NORM_BLOCK = 16384 }; /* = MBA_NORM_BLOCK */
 
 typedef struct grad_norm_attr {
-    mba_place place;
-    int64_t   bucket[MBA_GROUPS]; /* of several ranks */
+    mba_place   place;
+    mba_buckets b; /* of shards; zero: the gradient is whole */
 } grad_norm_attr;
 
 /* True if element i of a group is of this rank's pieces. */
 static inline bool grad_norm_owns(const grad_norm_attr *a, int group, int64_t i)
 {
     if (a->place.ranks == 1) return true;
-    const int64_t at = i % a->bucket[group] - mba_piece_offset(a->place, a->bucket[group]);
-    return at >= 0 && at < a->bucket[group] / a->place.ranks;
+    const int64_t at = i % a->b.bucket[group] - mba_piece_offset(a->place, a->b.bucket[group]);
+    return at >= 0 && at < a->b.bucket[group] / a->place.ranks;
 }
 
 /* True if the update must be skipped: norm or loss is not finite, or above the limit of the step. */
