@@ -19,6 +19,7 @@ typedef struct functions {
     __typeof__(&mba_mpi_join)      join;
     __typeof__(&mba_mpi_broadcast) broadcast;
     __typeof__(&mba_mpi_exchange)  exchange;
+    __typeof__(&mba_mpi_post)      post;
     __typeof__(&mba_mpi_leave)     leave;
     __typeof__(&mba_mpi_words)     words;
 } functions;
@@ -54,8 +55,8 @@ bool mba_cluster_has_mpi(void)
 
 static mba_status open_mpi(functions *f, const mba_launcher *l)
 {
-    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_leave",
-                                        "mba_mpi_words" };
+    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange",
+                                        "mba_mpi_post", "mba_mpi_leave",     "mba_mpi_words" };
     char                     path[PATH_ROOM];
     void                    *at[sizeof name / sizeof *name];
     if (!find_library(path))
@@ -113,6 +114,15 @@ static mba_status exchange(mba_world *w, const void *send, int to, void *recv, i
     return e ? mpi_failed(c, e, "exchange data between ranks") : MBA_OK;
 }
 
+static mba_status post(mba_world *w, const void *send, int to, size_t bytes)
+{
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.post(send, to, bytes);
+    mba_channel_mark(c->channel, -1, before);
+    return e ? mpi_failed(c, e, "send data to another rank") : MBA_OK;
+}
+
 static mba_status gather_all(mba_world *w, void *all, const void *mine, size_t bytes)
 {
     return mba_channel_gather_all(((cluster *)w)->channel, all, mine, bytes);
@@ -161,8 +171,9 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)
             l->launcher, l->ranks, 1 << (31 - __builtin_clz((unsigned)l->ranks)));
     cluster *c = calloc(1, sizeof *c);
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
-    c->base =
-        (mba_world){ .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .gather_all = gather_all, .mark = mark };
+    c->base = (mba_world){
+        .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .post = post, .gather_all = gather_all, .mark = mark
+    };
     mba_status st = start_mpi(c, l);
     if (st == MBA_OK) st = open_channel(c, lost, ctx);
     if (st == MBA_OK) *out = &c->base;

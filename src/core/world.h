@@ -28,6 +28,9 @@ struct mba_world {
     /* Sends `bytes` to rank `to` while it receives as many from rank `from`; -1: that half does not take place. Returns
      * when both buffers are the caller's again. They must not overlap. */
     mba_status (*exchange)(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes);
+    /* Copies `bytes` for rank `to`, which takes them by `exchange`, and returns. Waits only while earlier ones fill the
+     * few places for copies. NULL: this world cannot. */
+    mba_status (*post)(mba_world *w, const void *send, int to, size_t bytes);
     /* Fills all (ranks x bytes) with what every rank gave, in order of ranks. A barrier with 0 bytes. */
     mba_status (*gather_all)(mba_world *w, void *all, const void *mine, size_t bytes);
     /* Notes that the rank moves; NULL: nobody watches. */
