@@ -420,9 +420,11 @@ static mba_status choose_part(mba__train_cli *c)
             "--sequence-ranks %d on a GPU\nwhy: only ranks on the CPU pass states on\nfix: --device cpu, or "
             "leave it out",
             parts);
-    if (c->ranks % parts)
-        return mba_fail(MBA_E_ARG, "--sequence-ranks %d does not divide %d rank(s)\nfix: mpirun -np %d mambascope ..",
-                        parts, c->ranks, parts * (c->ranks / parts + 1));
+    if (c->ranks % parts) { // the number of ranks is a power of two
+        const int less = 1 << (31 - __builtin_clz((unsigned)(parts < c->ranks ? parts : c->ranks)));
+        return mba_fail(MBA_E_ARG, "--sequence-ranks %d does not divide %d rank(s)\nfix: --sequence-ranks %d, or %s",
+                        parts, c->ranks, less, "start more ranks: mpirun -np ..");
+    }
     c->o.session.model.lm.carry = c->o.carry;
     c->o.session.model.lm.sequence = (mba_place){ c->rank % parts, parts };
     return MBA_OK;
