@@ -3,6 +3,8 @@
 #include "cluster/join.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "cluster/mpi_functions.h"
+#include "cluster/wire.h"
 #include "core/version.h"
 
 enum { PATH_ROOM = 4096 };
@@ -159,6 +162,49 @@ static mba_status open_channel(cluster *c, void (*lost)(void *, const mba_channe
                                                                  .ctx = ctx });
 }
 
+/* ---- the start ---- */
+
+/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice.
+ * Large worlds take longer to start. */
+typedef struct patience {
+    int          rank;
+    double       seconds;
+    _Atomic bool joined;
+    void (*lost)(void *, const mba_channel_end *);
+    void     *ctx;
+    pthread_t thread;
+    bool      runs;
+} patience;
+
+static void *wait_for_start(void *arg)
+{
+    patience       *p = arg;
+    const double    until = mba_wire_seconds() + p->seconds + (p->rank ? 1 : 0);        // rank 0 speaks first
+    mba_channel_end end = { .rank = -1, .code = MBA_LOST_CODE, .prints = p->rank < 2 }; // rank 0 may be the one
+    while (!atomic_load(&p->joined)) {
+        usleep(10000);
+        if (mba_wire_seconds() < until) continue;
+        snprintf(end.text, sizeof end.text,
+                 "not all ranks have started after %.0f s\nwhy: one of them is stopped, or its host does not answer\n"
+                 "fix: start the run again with --resume auto; exit code %d says that this may help",
+                 p->seconds, MBA_LOST_CODE);
+        p->lost(p->ctx, &end);
+    }
+    return NULL;
+}
+
+static void begin_patience(patience *p, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *), void *ctx)
+{
+    *p = (patience){ .rank = l->rank, .seconds = 25 + (double)l->ranks / 64, .lost = lost, .ctx = ctx };
+    p->runs = !pthread_create(&p->thread, NULL, wait_for_start, p); // without it, the start has no limit
+}
+
+static void end_patience(patience *p)
+{
+    atomic_store(&p->joined, true);
+    if (p->runs) pthread_join(p->thread, NULL);
+}
+
 mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *),
                             void *ctx)
 {
@@ -174,8 +220,11 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, void (*lost)
     c->base = (mba_world){
         .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .post = post, .gather_all = gather_all, .mark = mark
     };
+    patience start;
+    begin_patience(&start, l, lost, ctx);
     mba_status st = start_mpi(c, l);
     if (st == MBA_OK) st = open_channel(c, lost, ctx);
+    end_patience(&start);
     if (st == MBA_OK) *out = &c->base;
     else free(c);
     return st;
