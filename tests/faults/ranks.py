@@ -5,6 +5,7 @@
     tests/faults/ranks.py --program build/mambascope           one run of each kind, two minutes
     .. --all                     20 runs with a killed rank, 5 of each other kind
     .. --only stop,link          these kinds; --seed N: other moments; --keep: leaves the folders and names them
+    .. --sequence-ranks 2        of ranks that share sequences
 
     kill   a rank gets SIGKILL
     stop   a rank gets SIGSTOP
@@ -95,6 +96,7 @@ class Trial:
         self.out = f"{folder}/run"
         start = hosts.launcher() if kind == "link" else ["mpirun"]
         self.line = start + ["--oversubscribe", "--bind-to", "none", "-np", "4", args.program, "train"] + MODEL + [
+            "--sequence-ranks", str(args.sequence_ranks),
             "--data", args.data, "--steps", str(STEPS), "--save-every", "5", "--resume", "auto", "--out", self.out]
         if kind == "stop":
             self.line += ["--timeout", "6"]
@@ -200,6 +202,7 @@ def main():
     p.add_argument("--all", action="store_true")
     p.add_argument("--only", default=",".join(COUNTS))
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--sequence-ranks", type=int, default=1)
     p.add_argument("--keep", action="store_true")
     args = p.parse_args()
     args.program = os.path.abspath(args.program)

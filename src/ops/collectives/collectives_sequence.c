@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* collectives_sequence.c -- send, receive and gather_prefix, between ranks that hold neighbouring parts of a sequence:
- * the declarations. Variants exist for the CPU only. */
+ * the declarations. Variants exist for the CPU only.
+ *
+ * A scan starts from the state that the rank before it sends. Sends are posted, so a rank goes on to the next layer
+ * while the next rank scans this one: rank c runs c scans behind rank 0 through all layers, and a pass of n layers
+ * costs C - 1 scans more, not n (C - 1). The other way, a gather of every rank's (decay, state) pair and a local
+ * combine, lets all ranks start at once, but needs the state before the scan that uses it: a second pass over the
+ * states in every layer, about a third of SSD, n / 3 scans in all. It would be faster only for more than n / 3
+ * ranks. */
 #include "ops/collectives/collectives.h"
 #include "ops/collectives/collectives_slots.h"
 
