@@ -6,10 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A GPU whose power is limited for a run is another machine. */
+static bool same_machine(const mba_analysis *a, const mba_analysis *b)
+{
+    const double x = mba_env_value(a, "run.power_limit"), y = mba_env_value(b, "run.power_limit");
+    return !strcmp(mba_run_device(a), mba_run_device(b)) && (x == y || (isnan(x) && isnan(y)));
+}
+
 bool mba_same_model(const mba_run *a, const mba_run *b)
 {
-    return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
-           && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
+    return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && same_machine(a->a, b->a)
+           && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 bool mba_same_size(const mba_run *a, const mba_run *b)

@@ -291,9 +291,14 @@ static scan_pair find_pair(const claim_stores *all, const claim_rules *r)
 void mba__claim_f10(const claim_stores *all, const claim_rules *r, mba_claim *c)
 {
     const mba_analysis *judged = all->store[0];
-    const scan_pair     p = find_pair(all, r);
+    const bool          ran = !isnan(mba__kind_percent(judged, MBA_SSM)); // other stores say nothing of this one
+    const scan_pair     p = ran ? find_pair(all, r) : (scan_pair){ NULL, NULL };
     double              scan_s, scan_flops, matrix_s, matrix_flops;
     bool                executed = false;
+    if (!ran) {
+        NEEDS(c, "a timeline");
+        return;
+    }
     if (!p.scan) {
         const bool side = compares(judged) && mba__has_matrices(judged);
         MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *judged->workload ? judged->workload : "a program",
