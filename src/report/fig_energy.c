@@ -21,7 +21,7 @@ static const mba_grid_column columns[] = { { "run", "run" },
                                            { "watts", "mean power, W" },
                                            { "limit_w", "limit, W" },
                                            { "step_ms", "step, ms" },
-                                           { "gemm_j", "GEMM, J" },
+                                           { "gemm_j", "GEMM with head, J" },
                                            { "ssm_j", "SSM, J" },
                                            { "rest_j", "other kernels, J" },
                                            { "gaps_j", "gaps, J" },
@@ -35,7 +35,8 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_analysis *a = r->run[i].a;
         const mba_energy    e = r->run[i].energy;
         if (isnan(e.step_j)) continue;
-        const double gemm = mba_energy_kind_j(&e, a, MBA_GEMM), ssm = mba_energy_kind_j(&e, a, MBA_SSM),
+        const double in_gemm = mba_kind_s(a, MBA_GEMM), head = in_gemm > 0 ? mba_products_s(a) / in_gemm : 1;
+        const double gemm = head * mba_energy_kind_j(&e, a, MBA_GEMM), ssm = mba_energy_kind_j(&e, a, MBA_SSM),
                      gaps = mba_energy_gaps_j(&e, a);
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, mba_run_is_foreign(a) ? "peer" : "ours");

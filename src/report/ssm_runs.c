@@ -58,6 +58,7 @@ mba_ssm_sums mba_ssm_of(const mba_analysis *a)
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !mba_in_group(k, MBA_SSM_KERNELS)) continue;
         t.s += k->step_s;
+        t.counted_s += k->per_step * k->counted.time_s;
         t.least_flops += k->per_step * (k->least.tensor_flops + k->least.vector_flops);
         t.bytes += k->per_step * k->counted.dram_bytes;
         t.l2_bytes += k->per_step * k->counted.l2_bytes;
