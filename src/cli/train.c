@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
+#include "cli/rank_parent.h"
 #include "cli/samples.h"
 #include "cli/say.h"
 #include "cli/step_plan.h"
@@ -384,6 +385,7 @@ static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, 
 {
     char told[MBA__PATH_MAX];
     bool help = false;
+    MBA_TRY(mba_rank_fork(l->rank));
     signal(SIGPIPE, SIG_IGN);
     MBA_TRY(mba_cluster_join(&t->world, l,
                              &(mba_cluster_options){

@@ -49,6 +49,8 @@ static mba_option *add_batch_options(mba__train_cli *c, mba_option *at)
         { "--global-batch", MBA_OPT_INT | MBA_RUN_FIXED, &c->global_batch, "N",
           "sequences, images or graphs per update over all micro-batches and ranks, instead of --micro-batches", 1,
           1e9 },
+        { "--sequence-ranks", MBA_OPT_INT | MBA_RUN_CHANGES, &c->sequence_ranks, "N",
+          "text: neighbouring ranks that share every sequence, a part of it each (docs/ranks.md) [1]", 1, 65536 },
         { "--sum", MBA_OPT_TEXT | MBA_RUN_FIXED, &c->sum, "ORDER",
           "order in which gradients of micro-batches are added: chain, or tree: the same bits on any number of ranks "
           "[chain; several ranks: tree]",
@@ -214,6 +216,7 @@ mba_status mba__train_parse(mba__train_cli *c, int argc, char **argv, bool *help
                            .ranks = c->ranks > 0 ? c->ranks : 1,
                            .told = c->told,
                            .micros = 1,
+                           .sequence_ranks = 1,
                            .timeout_s = 20,
                            .lr = 1e-3,
                            .lr_min = -1,
@@ -403,13 +406,38 @@ static int64_t batch_items(const mba_model *m)
     return m->task == MBA_TASK_TEXT ? m->lm.batch : m->task == MBA_TASK_IMAGES ? m->vision.batch : m->graph.graphs;
 }
 
+/* The part of every sequence that this rank computes. */
+static mba_status choose_part(mba__train_cli *c)
+{
+    const mba_device *d = c->o.session.device;
+    const int         parts = (int)c->sequence_ranks;
+    if (parts == 1) return MBA_OK;
+    if (c->o.session.model.task != MBA_TASK_TEXT)
+        return mba_fail(MBA_E_ARG, "--sequence-ranks %d is for text\nfix: leave it out, or choose a text model", parts);
+    if ((d && d->alloc_host) || c->machine)
+        return mba_fail(
+            MBA_E_UNSUPPORTED,
+            "--sequence-ranks %d on a GPU\nwhy: only ranks on the CPU pass states on\nfix: --device cpu, or "
+            "leave it out",
+            parts);
+    if (c->ranks % parts) { // the number of ranks is a power of two
+        const int less = 1 << (31 - __builtin_clz((unsigned)(parts < c->ranks ? parts : c->ranks)));
+        return mba_fail(MBA_E_ARG, "--sequence-ranks %d does not divide %d rank(s)\nfix: --sequence-ranks %d, or %s",
+                        parts, c->ranks, less, "start more ranks: mpirun -np ..");
+    }
+    c->o.session.model.lm.carry = c->o.carry;
+    c->o.session.model.lm.sequence = (mba_place){ c->rank % parts, parts };
+    return MBA_OK;
+}
+
 /* The micro-batches of this rank. A run of several ranks is stored with its global batch, so that any number of ranks
  * resumes it. */
 static mba_status choose_slots(mba__train_cli *c)
 {
+    MBA_TRY(choose_part(c));
     mba_model m = c->o.session.model;
     MBA_TRY(mba_model_complete(&m));
-    const int64_t each = batch_items(&m), all = each * c->ranks;
+    const int64_t each = batch_items(&m), all = each * (c->ranks / c->sequence_ranks);
     if (c->sum && strcmp(c->sum, "tree") && strcmp(c->sum, "chain"))
         return mba_fail(MBA_E_ARG, "--sum must be tree or chain, not %s", mba_quote(c->sum).text);
     if (c->ranks > 1 && c->sum && !strcmp(c->sum, "chain"))

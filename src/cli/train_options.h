@@ -27,6 +27,7 @@ typedef struct mba__train_cli {
     int64_t           steps, warmup, seed, end_of_text;
     bool              dry_run, json, documents, quiet;
     int64_t           micros, global_batch; /* as given; o.micros follows from both */
+    int64_t           sequence_ranks;
     const char       *sum;
     double            timeout_s;
     int               rank, ranks; /* of this process; set before mba__train_parse */

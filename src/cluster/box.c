@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* box.c -- see box.h: a mailbox for every pair of ranks. The sender lends its buffer until the receiver has copied
- * it. */
+ * it, or posts a copy, which the receiver frees. */
 #include "cluster/box.h"
 
 #include <pthread.h>
@@ -11,6 +11,7 @@
 typedef struct mail {
     const void *data; /* NULL: nothing is on its way */
     size_t      bytes;
+    void       *copy; /* of a post */
 } mail;
 
 typedef struct box {
@@ -33,6 +34,12 @@ typedef struct resident {
 
 static mba_status others_failed(void) { return mba_fail(MBA_E_DEVICE, "another rank of the box has failed"); }
 
+/* Waits until the last message has been taken: it may be a post. */
+static void await_room(box *b, const mail *out)
+{
+    while (out && out->data && !b->failed) pthread_cond_wait(&b->news, &b->lock);
+}
+
 static mba_status exchange(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes)
 {
     resident *r = (resident *)w;
@@ -40,20 +47,38 @@ static mba_status exchange(mba_world *w, const void *send, int to, void *recv, i
     mail     *out = to >= 0 ? &b->mail[w->rank * b->ranks + to] : NULL;
     mail     *in = from >= 0 ? &b->mail[from * b->ranks + w->rank] : NULL;
     pthread_mutex_lock(&b->lock);
-    if (out) {
-        mba_assert(!out->data); // the last message has been taken
-        *out = (mail){ bytes ? send : &r->nothing, bytes };
+    await_room(b, out);
+    if (out && !b->failed) {
+        *out = (mail){ bytes ? send : &r->nothing, bytes, NULL };
         pthread_cond_broadcast(&b->news);
     }
     while (in && !in->data && !b->failed) pthread_cond_wait(&b->news, &b->lock);
     if (in && in->data) {
         mba_assert(in->bytes == bytes);
         if (bytes) memcpy(recv, in->data, bytes);
-        in->data = NULL;
+        free(in->copy);
+        *in = (mail){ 0 };
         pthread_cond_broadcast(&b->news);
     }
-    while (out && out->data && !b->failed) pthread_cond_wait(&b->news, &b->lock);
+    await_room(b, out);
     const bool failed = b->failed != MBA_OK;
+    pthread_mutex_unlock(&b->lock);
+    return failed ? others_failed() : MBA_OK;
+}
+
+static mba_status post(mba_world *w, const void *send, int to, size_t bytes)
+{
+    box  *b = ((resident *)w)->b;
+    mail *out = &b->mail[w->rank * b->ranks + to];
+    void *copy = malloc(bytes);
+    if (!copy) return mba_fail(MBA_E_NOMEM, "no memory for a message");
+    memcpy(copy, send, bytes);
+    pthread_mutex_lock(&b->lock);
+    await_room(b, out);
+    const bool failed = b->failed != MBA_OK;
+    if (!failed) *out = (mail){ copy, bytes, copy };
+    else free(copy);
+    pthread_cond_broadcast(&b->news);
     pthread_mutex_unlock(&b->lock);
     return failed ? others_failed() : MBA_OK;
 }
@@ -94,8 +119,9 @@ mba_status mba_box_run(int ranks, mba_status (*live)(mba_world *w, void *ctx), v
     pthread_mutex_init(&b.lock, NULL);
     pthread_cond_init(&b.news, NULL);
     for (; r && b.mail && started < ranks; started++) {
-        r[started].base =
-            (mba_world){ .rank = started, .ranks = ranks, .exchange = exchange, .gather_all = gather_all };
+        r[started].base = (mba_world){
+            .rank = started, .ranks = ranks, .exchange = exchange, .post = post, .gather_all = gather_all
+        };
         r[started].b = &b;
         if (pthread_create(&r[started].thread, NULL, run, &r[started])) break;
     }
@@ -107,6 +133,7 @@ mba_status mba_box_run(int ranks, mba_status (*live)(mba_world *w, void *ctx), v
         pthread_mutex_unlock(&b.lock);
     }
     for (int k = 0; k < started; k++) pthread_join(r[k].thread, NULL);
+    for (int k = 0; k < ranks * ranks && b.mail; k++) free(b.mail[k].copy);
     pthread_cond_destroy(&b.news);
     pthread_mutex_destroy(&b.lock);
     free(b.mail);

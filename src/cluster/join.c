@@ -3,6 +3,8 @@
 #include "cluster/join.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "cluster/mpi_functions.h"
 #include "cluster/rendezvous.h"
 #include "core/file.h"
+#include "cluster/wire.h"
 #include "core/version.h"
 
 enum { PATH_ROOM = 4096 };
@@ -21,6 +24,7 @@ typedef struct functions {
     __typeof__(&mba_mpi_join)      join;
     __typeof__(&mba_mpi_broadcast) broadcast;
     __typeof__(&mba_mpi_exchange)  exchange;
+    __typeof__(&mba_mpi_post)      post;
     __typeof__(&mba_mpi_leave)     leave;
     __typeof__(&mba_mpi_words)     words;
 } functions;
@@ -43,8 +47,8 @@ bool mba_cluster_has_mpi(void)
 
 static mba_status open_mpi(functions *f, const mba_launcher *l)
 {
-    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_leave",
-                                        "mba_mpi_words" };
+    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange",
+                                        "mba_mpi_post", "mba_mpi_leave",     "mba_mpi_words" };
     char                     path[PATH_ROOM];
     void                    *at[sizeof name / sizeof *name];
     if (!find_library(path))
@@ -102,6 +106,15 @@ static mba_status exchange(mba_world *w, const void *send, int to, void *recv, i
     return e ? mpi_failed(c, e, "exchange data between ranks") : MBA_OK;
 }
 
+static mba_status post(mba_world *w, const void *send, int to, size_t bytes)
+{
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.post(send, to, bytes);
+    mba_channel_mark(c->channel, -1, before);
+    return e ? mpi_failed(c, e, "send data to another rank") : MBA_OK;
+}
+
 static mba_status gather_all(mba_world *w, void *all, const void *mine, size_t bytes)
 {
     return mba_channel_gather_all(((cluster *)w)->channel, all, mine, bytes);
@@ -142,6 +155,7 @@ static mba_status meet(cluster *c, const mba_launcher *l, const mba_cluster_opti
     if (l->rank == 0) MBA_TRY(mba_channel_listen(&listener, contacts, at.port));
     snprintf(contacts, sizeof contacts, "%d %s", at.port, at.address);
     c->base.exchange = NULL;
+    c->base.post = NULL; // sequences in parts are for CPUs
     return open_channel(c, listener, contacts, at.secret, o);
 }
 
@@ -158,6 +172,49 @@ static mba_status invite(cluster *c, const mba_cluster_options *o)
     return open_channel(c, listener, in.contacts, in.secret, o);
 }
 
+/* ---- the start ---- */
+
+/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice.
+ * Large worlds take longer to start. */
+typedef struct patience {
+    int          rank;
+    double       seconds;
+    _Atomic bool joined;
+    void (*lost)(void *, const mba_channel_end *);
+    void     *ctx;
+    pthread_t thread;
+    bool      runs;
+} patience;
+
+static void *wait_for_start(void *arg)
+{
+    patience       *p = arg;
+    const double    until = mba_wire_seconds() + p->seconds + (p->rank ? 1 : 0);        // rank 0 speaks first
+    mba_channel_end end = { .rank = -1, .code = MBA_LOST_CODE, .prints = p->rank < 2 }; // rank 0 may be the one
+    while (!atomic_load(&p->joined)) {
+        usleep(10000);
+        if (mba_wire_seconds() < until) continue;
+        snprintf(end.text, sizeof end.text,
+                 "not all ranks have started after %.0f s\nwhy: one of them is stopped, or its host does not answer\n"
+                 "fix: start the run again with --resume auto; exit code %d says that this may help",
+                 p->seconds, MBA_LOST_CODE);
+        p->lost(p->ctx, &end);
+    }
+    return NULL;
+}
+
+static void begin_patience(patience *p, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *), void *ctx)
+{
+    *p = (patience){ .rank = l->rank, .seconds = 25 + (double)l->ranks / 64, .lost = lost, .ctx = ctx };
+    p->runs = !pthread_create(&p->thread, NULL, wait_for_start, p); // without it, the start has no limit
+}
+
+static void end_patience(patience *p)
+{
+    atomic_store(&p->joined, true);
+    if (p->runs) pthread_join(p->thread, NULL);
+}
+
 mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cluster_options *o)
 {
     mba_assert(l->ranks > 1);
@@ -169,15 +226,19 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cl
             l->launcher, l->ranks, 1 << (31 - __builtin_clz((unsigned)l->ranks)));
     cluster *c = calloc(1, sizeof *c);
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
-    c->base =
-        (mba_world){ .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .gather_all = gather_all, .mark = mark };
+    c->base = (mba_world){
+        .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .post = post, .gather_all = gather_all, .mark = mark
+    };
     mba_status st;
+    patience   start;
+    begin_patience(&start, l, o->lost, o->ctx);
     if (o->gpus && mba_rendezvous_wanted(l, mba_cluster_has_mpi(), getenv)) {
         st = meet(c, l, o);
     } else {
         st = start_mpi(c, l);
         if (st == MBA_OK) st = invite(c, o);
     }
+    end_patience(&start);
     if (st == MBA_OK) *out = &c->base;
     else free(c);
     return st;

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,6 +30,30 @@ __attribute__((visibility("default"))) int mba_mpi_join(int *rank, int *ranks, c
 __attribute__((visibility("default"))) int mba_mpi_broadcast(void *data, int bytes)
 {
     return MPI_Bcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+/* Copies of posted messages that are on their way. Eight let a rank be two layers ahead of the next one (a halo and a
+ * state each, forward and backward): more would only hold memory, for the slowest rank sets the pace. */
+enum { POSTS = 8 };
+static struct {
+    void       *copy; /* NULL: free */
+    MPI_Request q;
+} posted[POSTS];
+
+/* Frees the copies that have arrived. */
+static int sweep(int *free_place)
+{
+    *free_place = -1;
+    for (int k = 0; k < POSTS; k++) {
+        int done = 1;
+        if (posted[k].copy) {
+            const int e = MPI_Test(&posted[k].q, &done, MPI_STATUS_IGNORE);
+            if (e != MPI_SUCCESS) return e;
+            if (done) free(posted[k].copy), posted[k].copy = NULL;
+        }
+        if (done) *free_place = k;
+    }
+    return MPI_SUCCESS;
 }
 
 /* Waits without keeping a core busy for long: threads of the other ranks may need it. */
@@ -56,7 +81,31 @@ __attribute__((visibility("default"))) int mba_mpi_exchange(const void *send, in
     return e;
 }
 
-__attribute__((visibility("default"))) void mba_mpi_leave(void) { (void)!MPI_Finalize(); }
+__attribute__((visibility("default"))) int mba_mpi_post(const void *send, int to, size_t bytes)
+{
+    const struct timespec nap = { 0, 20000 };
+    int                   e = MPI_SUCCESS, at;
+    for (size_t from = 0; from < bytes && e == MPI_SUCCESS; from += PART) {
+        const int n = (int)(bytes - from < PART ? bytes - from : PART);
+        while ((e = sweep(&at)) == MPI_SUCCESS && at < 0) nanosleep(&nap, NULL);
+        if (e != MPI_SUCCESS) return e;
+        if (!(posted[at].copy = malloc((size_t)n))) return MPI_ERR_NO_MEM;
+        memcpy(posted[at].copy, (const char *)send + from, (size_t)n);
+        e = MPI_Isend(posted[at].copy, n, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &posted[at].q);
+    }
+    if (e == MPI_SUCCESS) e = sweep(&at); // a receiver that waits already has it
+    return e;
+}
+
+__attribute__((visibility("default"))) void mba_mpi_leave(void)
+{
+    for (int k = 0; k < POSTS; k++) {
+        if (posted[k].copy) (void)!MPI_Wait(&posted[k].q, MPI_STATUS_IGNORE);
+        free(posted[k].copy);
+        posted[k].copy = NULL;
+    }
+    (void)!MPI_Finalize();
+}
 
 __attribute__((visibility("default"))) void mba_mpi_words(int error, char *text, int room)
 {

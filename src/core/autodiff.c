@@ -327,6 +327,7 @@ mba_status mba_backward_from(mba_graph *g, int n, mba_tensor *const out[], mba_t
         g->serves_node = f;
         for (int k = 0; k < MBA_OUT_MAX; k++)
             if (f->out[k] && (d[k] = mba_grad_of(g, f->out[k]))) any = true;
+        any |= f->op->remote && mba_wants(f->in[0]);
         if (any && f->op->grad) {
             f->op->grad(g, f, d);
             for (int k = 0; k < MBA_OUT_MAX; k++)

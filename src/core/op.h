@@ -109,6 +109,7 @@ struct mba_op {
     mba_kind    kind;
     mba_slot    in[MBA_IN_MAX], out[MBA_OUT_MAX];
     size_t      attr_bytes; /* of a struct without padding and without pointers */
+    bool        remote;     /* another rank uses its input: it has a gradient, though no output has one */
     bool        random;     /* draws numbers from the node's stream */
     const char *no_grad;    /* why there is no gradient, if there is none */
 

@@ -30,6 +30,9 @@ struct mba_world {
      * when both buffers are the caller's again. They must not overlap. The memory is that of the host; NULL until
      * device/cuda/nccl.h sets it, for ranks with GPUs and without MPI. */
     mba_status (*exchange)(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes);
+    /* Copies `bytes` for rank `to`, which takes them by `exchange`, and returns. Waits only while earlier ones fill the
+     * few places for copies. NULL: this world cannot. */
+    mba_status (*post)(mba_world *w, const void *send, int to, size_t bytes);
     /* Fills all (ranks x bytes) with what every rank gave, in order of ranks. A barrier with 0 bytes. */
     mba_status (*gather_all)(mba_world *w, void *all, const void *mine, size_t bytes);
     /* Notes that the rank moves; NULL: nobody watches. */

@@ -27,15 +27,22 @@ static mba_tensor *attention_mixer(mba_graph *g, const mba_lm *c, const mba_lm_s
     mba_tensor *qkv = mba_lm_linear(g, c, s, .x = s->u, .name = "in_proj", .rows = rows, .bias = c->attn_bias);
     if (W) {
         const mba_init tap = MBA_INIT_UNIFORM(1 / sqrt((double)W));
+        mba_lm_state   past = mba_lm_state_in(g, c, "past", MBA_TYPE(MBA_F32, B, W - 1, rows));
         qkv = mba_conv1d(g, .x = qkv, .w = PARAM("conv1d.weight", tap, MBA_DECAY, rows, 1, W),
-                         .bias = PARAM("conv1d.bias", tap, MBA_NO_DECAY, rows), .ids = s->ids);
+                         .bias = PARAM("conv1d.bias", tap, MBA_NO_DECAY, rows), .ids = s->ids, .initial = past.in,
+                         .final = past.in ? &past.out : NULL);
+        mba_lm_state_out(g, c, &past);
     }
     mba_tensor *q = mba_reshape(g, mba_slice(g, qkv, 2, 0, Hq * E), MBA_TYPE(T, B, L, Hq, E));
     mba_tensor *k = mba_reshape(g, mba_slice(g, qkv, 2, Hq * E, Hk * E), MBA_TYPE(T, B, L, Hk, E));
     mba_tensor *v = mba_reshape(g, mba_slice(g, qkv, 2, (Hq + Hk) * E, Hk * E), MBA_TYPE(T, B, L, Hk, E));
     if (c->rotary) {
-        q = mba_rotary(g, q, c->rotary, c->rope_base, false);
-        k = mba_rotary(g, k, c->rotary, c->rope_base, false);
+        q = mba_rotary_from(g, q, c->sequence.rank * L, c->rotary, c->rope_base, false);
+        k = mba_rotary_from(g, k, c->sequence.rank * L, c->rotary, c->rope_base, false);
+    }
+    if (c->sequence.ranks > 1) {
+        k = mba_gather_prefix(g, k, c->sequence);
+        v = mba_gather_prefix(g, v, c->sequence);
     }
     mba_tensor *o = mba_attention(g, .q = q, .k = k, .v = v, .ids = s->ids, .causal = true);
     o = mba_reshape(g, o, MBA_TYPE(T, B, L, Hq * E));

@@ -33,12 +33,15 @@ mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mb
 {
     bool any = true; // a convolution of one tap has no past inputs
     for (int i = 0; i < type.rank; i++) any &= type.dim[i] > 0;
+    if (any && c->sequence.ranks > 1) return (mba_lm_state){ .in = mba_receive(g, type, c->sequence) };
     return (mba_lm_state){ .in = c->carry && any ? mba_input(g, name, type) : NULL };
 }
 
-void mba_lm_state_out(mba_graph *g, const mba_lm_state *state)
+void mba_lm_state_out(mba_graph *g, const mba_lm *c, const mba_lm_state *state)
 {
-    if (state->in && state->out) mba_result(g, mba_arena_printf(g->arena, "%s.out", state->in->name), state->out);
+    if (!state->in || !state->out) return;
+    if (c->sequence.ranks > 1) mba_send(g, state->out, c->sequence);
+    else mba_result(g, mba_arena_printf(g->arena, "%s.out", state->in->name), state->out);
 }
 
 /* res += m; u = norm(res); then the mixer of sub-layer k. In a flat skeleton sub-layer k is layers.k; in a paired one,
@@ -71,8 +74,11 @@ static void head(mba_graph *g, const mba_lm *c, mba_lm_graph *o, mba_tensor *h, 
     if (o->loss) mba_result(g, "loss", o->loss);
 }
 
-mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *c)
+mba_lm_graph mba_lm_build(mba_graph *g, const mba_lm *whole)
 {
+    mba_lm part = *whole;
+    if (part.sequence.ranks > 1) part.length /= part.sequence.ranks;
+    const mba_lm  *c = &part;
     const mba_type tokens = MBA_TYPE(MBA_I32, c->batch, c->length);
     mba_lm_graph   o = { .tokens = mba_index(g, "tokens", tokens, c->vocab) };
     mba_lm_site    s = { .branches = (int)strlen(c->pattern) };

@@ -16,6 +16,7 @@
 
 #include "core/graph.h"
 #include "models/fields.h"
+#include "ops/collectives/collectives.h"
 
 enum { MBA_PATTERN_MAX = 512 };
 
@@ -65,6 +66,8 @@ typedef struct mba_lm {
     mba_head    head;
     bool        documents; /* reads document ids: states and attention stop at document borders */
     bool        carry;     /* has initial and final states, for truncated back-propagation and decoding */
+    mba_place   sequence;  /* which part of every sequence the graph computes (docs/ranks.md); ranks 0: the whole. The
+                                  parts of a sequence are on neighbouring ranks of a world, in order */
 #define X(field, value, least, most, text) int64_t field;
     MBA_LM_FIELDS(X)
 #undef X
@@ -102,12 +105,13 @@ typedef struct mba_lm_site {
     int         branches;
 } mba_lm_site;
 
-/* The initial and final state of a segment; both NULL unless the model carries states. */
+/* The initial and final state of a segment; both NULL unless the model carries states, or passes them from rank to
+ * rank. */
 typedef struct mba_lm_state {
     mba_tensor *in, *out;
 } mba_lm_state;
 mba_lm_state mba_lm_state_in(mba_graph *g, const mba_lm *c, const char *name, mba_type type);
-void         mba_lm_state_out(mba_graph *g, const mba_lm_state *state);
+void         mba_lm_state_out(mba_graph *g, const mba_lm *c, const mba_lm_state *state);
 
 /* y = x W^T (+ b). The weight (rows, columns of x) has the name `name`.weight and is initialised uniformly within
  * 1/sqrt(columns). `last` marks the last projection of a residual branch, whose range is divided by sqrt(branches).

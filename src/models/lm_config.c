@@ -106,6 +106,23 @@ static mba_status check_mixers(const mba_lm *c)
     return MBA_OK;
 }
 
+/* States and the last inputs of convolutions go to the next part without document numbers. */
+static mba_status check_sequence(const mba_lm *c)
+{
+    const int64_t ranks = c->sequence.ranks, less = c->length - c->length % ranks;
+    if (c->length % ranks)
+        return mba_fail(MBA_E_ARG,
+                        "sequences of %lld tokens do not divide among %lld ranks\nwhy: every rank holds an equal "
+                        "part\nfix: --length %lld",
+                        (long long)c->length, (long long)ranks, (long long)(less ? less : ranks));
+    if (c->carry || c->documents)
+        return mba_fail(MBA_E_UNSUPPORTED, "--sequence-ranks with %s\nwhy: %s\nfix: leave one of them out",
+                        c->carry ? "--carry" : "--documents",
+                        c->carry ? "the state before a part comes from another rank, not from the last batch"
+                                 : "a part does not know where documents of the part before it begin");
+    return MBA_OK;
+}
+
 mba_status mba_lm_complete(mba_lm *c)
 {
     if (!c->batch) c->batch = 1;
@@ -117,6 +134,7 @@ mba_status mba_lm_complete(mba_lm *c)
     MBA_TRY(check_ranges(c));
     MBA_TRY(mba_lm_need(c->width >= 1, "width", c->width, "a model has at least one channel"));
     MBA_TRY(mba_lm_need(c->vocab >= 2, "vocab", c->vocab, "at least two symbols"));
+    if (c->sequence.ranks > 1) MBA_TRY(check_sequence(c));
     return check_mixers(c);
 }
 

@@ -35,7 +35,7 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     x = mba_conv1d(g, .x = x, .w = PARAM("conv1d.weight", tap, MBA_DECAY, D, 1, W), .silu = true, .ids = s->ids,
                    .bias = c->no_conv_bias ? NULL : PARAM("conv1d.bias", tap, MBA_NO_DECAY, D), .initial = past.in,
                    .final = past.in ? &past.out : NULL);
-    mba_lm_state_out(g, &past);
+    mba_lm_state_out(g, c, &past);
 
     mba_tensor *dbc = mba_lm_linear(g, c, s, .x = x, .name = "x_proj", .rows = R + 2 * N, .sliced = true);
     mba_tensor *low = inner_norm(g, c, mba_slice(g, dbc, 2, 0, R), "dt_layernorm.weight");
@@ -49,8 +49,8 @@ static mba_tensor *mamba1_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
                                         .A_log = PARAM("A_log", MBA_INIT_LOG_INDEX(), MBA_NO_DECAY, D, N),
                                         .D = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, D),
                                         .dt_bias = PARAM("dt_proj.bias", MBA_INIT_STEP(1e-3, 0.1), MBA_NO_DECAY, D),
-                                        .initial = h.in, .final = c->carry ? &h.out : NULL);
-    mba_lm_state_out(g, &h);
+                                        .initial = h.in, .final = h.in ? &h.out : NULL);
+    mba_lm_state_out(g, c, &h);
     return mba_lm_linear(g, c, s, .x = y, .name = "out_proj", .rows = c->width, .bias = c->bias, .last = true);
 }
 

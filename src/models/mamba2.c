@@ -31,7 +31,7 @@ static mba_tensor *mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
     xBC = mba_conv1d(g, .x = xBC, .w = PARAM("conv1d.weight", tap, MBA_DECAY, K, 1, W), .silu = true, .ids = s->ids,
                      .bias = c->no_conv_bias ? NULL : PARAM("conv1d.bias", tap, MBA_NO_DECAY, K), .initial = past.in,
                      .final = past.in ? &past.out : NULL);
-    mba_lm_state_out(g, &past);
+    mba_lm_state_out(g, c, &past);
     mba_tensor *x = mba_reshape(g, mba_slice(g, xBC, 2, 0, D), MBA_TYPE(T, B, L, H, P));
     mba_tensor *Bm = mba_reshape(g, mba_slice(g, xBC, 2, D, G * N), MBA_TYPE(T, B, L, G, N));
     mba_tensor *Cm = mba_reshape(g, mba_slice(g, xBC, 2, D + G * N, G * N), MBA_TYPE(T, B, L, G, N));
@@ -42,8 +42,8 @@ static mba_tensor *mamba2_mixer(mba_graph *g, const mba_lm *c, const mba_lm_site
                              .A_log = PARAM("A_log", MBA_INIT_LOG_UNIFORM(1, 16), MBA_NO_DECAY, H),
                              .D = PARAM("D", MBA_INIT_CONST(1), MBA_NO_DECAY, H),
                              .dt_bias = PARAM("dt_bias", MBA_INIT_STEP(1e-3, 0.1), MBA_NO_DECAY, H), .initial = h.in,
-                             .final = c->carry ? &h.out : NULL);
-    mba_lm_state_out(g, &h);
+                             .final = h.in ? &h.out : NULL);
+    mba_lm_state_out(g, c, &h);
 
     y = mba_reshape(g, y, MBA_TYPE(T, B, L, D));
     y = mba_gated_rmsnorm(g, y, z, PARAM("norm.weight", MBA_INIT_CONST(1), MBA_NO_DECAY, D), c->norm_groups,

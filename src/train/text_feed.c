@@ -17,6 +17,7 @@ typedef struct text_feed {
     mba_loader          *loader;
     bool                 documents;   /* batches have document numbers */
     int64_t              rows, elems; /* of a micro-batch */
+    mba_place            part;        /* of every sequence that is bound and counted: see lm.h; all of it is staged */
     int32_t             *staged[3];   /* tokens, targets, document numbers of all micro-batches: the loss scale counts
                                             all targets of a step before the first micro-batch runs */
     int32_t             *before;      /* (micro-batches, B) if states are carried: see loader.h; else NULL */
@@ -68,6 +69,7 @@ static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_o
     f->documents = m->lm.documents;
     f->rows = m->lm.batch;
     f->elems = m->lm.batch * m->lm.length;
+    f->part = m->lm.sequence.ranks > 1 ? m->lm.sequence : (mba_place){ 0, 1 };
     mba_status st = open_loader(f, &m->lm, o);
     if (st == MBA_OK) st = take_memory(f, o->micros > 0 ? o->micros : 1, m->lm.carry && !o->held_out);
     if (st == MBA_OK) f->base.size = mba_loader_tokens(f->loader);
@@ -76,10 +78,21 @@ static mba_status text_open(mba_feed **out, const mba_model *m, const mba_feed_o
     return st;
 }
 
-static int64_t count_targets(const int32_t *targets, int64_t n)
+/* This rank's part of sequence `row` of all staged ones; *n: its tokens. */
+static const int32_t *part_of(const text_feed *f, int what, int64_t row, int64_t *n)
 {
-    int64_t valid = 0;
-    for (int64_t i = 0; i < n; i++) valid += targets[i] >= 0;
+    const int64_t length = f->elems / f->rows;
+    *n = length / f->part.ranks;
+    return f->staged[what] + row * length + f->part.rank * *n;
+}
+
+static int64_t count_targets(const text_feed *f, int64_t first, int64_t rows)
+{
+    int64_t valid = 0, n;
+    for (int64_t b = first; b < first + rows; b++) {
+        const int32_t *targets = part_of(f, 1, b, &n);
+        for (int64_t i = 0; i < n; i++) valid += targets[i] >= 0;
+    }
     return valid;
 }
 
@@ -96,9 +109,9 @@ static mba_status text_stage(mba_feed *base, mba_step *step)
                         f->before ? f->before + m * f->rows : NULL };
         MBA_TRY(mba_loader_next(f->loader, &b, &base->at));
     }
-    base->valid = count_targets(f->staged[1], f->elems * base->micros);
+    base->valid = count_targets(f, 0, f->rows * base->micros);
     step->loss_scale = base->valid ? 1 / (float)base->valid : 0;
-    base->units = f->elems * base->micros;
+    base->units = f->elems / f->part.ranks * base->micros;
     return MBA_OK;
 }
 
@@ -106,12 +119,15 @@ static mba_status text_bind(mba_feed *base, mba_session *s, int64_t micro, mba_s
 {
     static const char *const name[] = { "tokens", "targets", "ids" };
     text_feed               *f = (text_feed *)base;
-    const size_t             bytes = sizeof(int32_t) * (size_t)f->elems;
     (void)step;
     if (f->before) mba_session_reset_state(s, f->before + micro * f->rows);
     for (int k = 0; k < (f->documents ? 3 : 2); k++)
-        memcpy(mba_session_at(s, name[k]), f->staged[k] + micro * f->elems, bytes);
-    base->targets = count_targets(f->staged[1] + micro * f->elems, f->elems);
+        for (int64_t b = 0; b < f->rows; b++) {
+            int64_t        n;
+            const int32_t *part = part_of(f, k, micro * f->rows + b, &n);
+            memcpy((int32_t *)mba_session_at(s, name[k]) + b * n, part, sizeof *part * (size_t)n);
+        }
+    base->targets = count_targets(f, micro * f->rows, f->rows);
     return MBA_OK;
 }
 

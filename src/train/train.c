@@ -29,14 +29,15 @@ static double seconds(void)
 /* ---- preparing ---- */
 
 /* Plans a second session for validation. Models with a training mode, averaged models and models that carry states need
- * one; carried states then stay as training left them. It is planned before any memory is allocated. */
+ * one; carried states then stay as training left them. So does a run whose ranks share sequences: rank 0 validates
+ * whole ones, alone. It is planned before any memory is allocated. */
 static mba_status plan_judge(mba__run *r, const mba_session_options *training)
 {
     mba_session_options so = *training;
     so.backward = so.update = so.accumulate = false;
     so.place = (mba_place){ 0, 1 };
     so.world = NULL;
-    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = false;
+    if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = false, so.model.lm.sequence = (mba_place){ 0, 1 };
     mba_model_outputs(&so.model, true, mba_feed_scores(so.model.task));
     return mba_session_plan(&r->judge, &so);
 }
@@ -47,14 +48,16 @@ static mba_status open_feeds(mba__run *r, const mba_feed_options *data)
     fo.seed = r->o->seed;
     fo.micros = r->micros;
     fo.slots = r->slots;
-    fo.first = r->world ? r->world->rank * r->micros : 0;
+    fo.first = r->world ? r->world->rank / r->parts * r->micros : 0;
     fo.means = r->world || r->o->tree;
     fo.held_out = false;
     MBA_TRY(mba_feed_open(&r->train, &r->s.model, &fo));
     fo.micros = fo.slots = 1;
     fo.first = 0;
     fo.held_out = true;
-    return mba_feed_open(&r->valid, &r->s.model, &fo);
+    mba_model whole = r->s.model;
+    if (whole.task == MBA_TASK_TEXT) whole.lm.sequence = (mba_place){ 0, 1 };
+    return mba_feed_open(&r->valid, &whole, &fo);
 }
 
 /* What several ranks, or sums as of several, cannot do. */
@@ -77,12 +80,14 @@ static mba_status begin(mba__run *r)
     if (writes && !r->o->lock) MBA_TRY(mba_lock_folder(&r->lock, r->o->out));
     if (writes && !r->o->resume) MBA_TRY(mba_checkpoint_require_empty(r->o->out));
     r->micros = r->o->micros > 0 ? r->o->micros : 1;
-    r->slots = r->micros * (r->world ? r->world->ranks : 1);
+    r->parts = so.model.task == MBA_TASK_TEXT && so.model.lm.sequence.ranks > 1 ? so.model.lm.sequence.ranks : 1;
+    mba_assert(r->parts == 1 || (r->world && r->world->ranks % r->parts == 0));
+    r->slots = r->micros * (r->world ? r->world->ranks / r->parts : 1);
     MBA_TRY(check_slots(r));
     r->step = (mba_step){ .seed = r->o->seed };
     r->guard = (mba_guard){ .factor = r->o->guard };
     so.backward = so.update = true;
-    so.accumulate = r->slots > 1;
+    so.accumulate = r->slots * r->parts > 1;
     so.world = r->world;
     if (r->world) so.place = (mba_place){ r->world->rank, r->world->ranks };
     if (so.model.task == MBA_TASK_TEXT) so.model.lm.carry = r->o->carry;
@@ -96,14 +101,15 @@ static mba_status begin(mba__run *r)
     if (r->o->valid_every > 0 && !r->valid)
         return mba_fail(MBA_E_ARG, "--valid-every is set, but the data has no validation part\nfix: add "
                                    "--valid-fraction 0.1 to hold out a tenth of it");
-    if (r->valid && mba__run_writes(r) && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0))
+    if (r->valid && mba__run_writes(r)
+        && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0 || r->parts > 1))
         MBA_TRY(plan_judge(r, &so));
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     MBA_TRY(mba_session_bind(&r->s, r->o->seed));
     r->loss = mba_session_at(&r->s, "loss"); // looked up once: between two steps the device waits for the host
     r->norm = mba_session_at(&r->s, "grad_norm");
-    if (r->slots == 1 || !(r->world || r->o->tree)) return MBA_OK;
+    if (r->slots * r->parts == 1 || !(r->world || r->o->tree)) return MBA_OK;
     return mba__slots_create(&r->sums, &r->s, r->slots, r->train->first, r->micros, so.model.task == MBA_TASK_GRAPHS);
 }
 
@@ -247,7 +253,9 @@ static mba_status run_slots(mba__run *r, double *loss)
         if (st == MBA_OK) st = mba_program_wait(r->s.program);
         if (st == MBA_OK) st = mba__slots_end(r->sums, m);
         each[m] = st == MBA_OK ? *(const float *)mba_session_at(&r->s, "loss") : 0;
-        if (!isfinite(each[m])) break; // explain() runs this micro-batch again
+        bool bad = !isfinite(each[m]);
+        if (r->parts > 1 && st == MBA_OK) st = mba__run_agree_flag(r, &bad, true); // its other parts end there too
+        if (bad) break; // explain() runs this micro-batch again
     }
     r->own_loss = 0;
     for (int64_t m = 0; m < r->micros && each; m++) r->own_loss += (double)each[m];
@@ -289,7 +297,7 @@ static mba_status explain(mba__run *r, const char **note)
     const mba_status st = mba_watchdog(&f, &r->s, MBA_FORWARD | MBA_BACKWARD, &r->step);
     if (r->ahead) mba_program_swap_inputs(r->s.program);
     MBA_TRY(st);
-    if (r->slots > 1) MBA_TRY(clear_gradients(r->s.program));
+    if (r->slots * r->parts > 1) MBA_TRY(clear_gradients(r->s.program));
     if (r->sums) MBA_TRY(mba__slots_restore(r->sums));
     if (f.node)
         snprintf(r->note, sizeof r->note, "%s in %s: output '%s' has %g at element %lld", f.node->op->name,
@@ -300,11 +308,11 @@ static mba_status explain(mba__run *r, const char **note)
 }
 
 /* Explains a step of several ranks: each looks at its own micro-batches if its own loss, or the norm of all, is not
- * finite. */
+ * finite. Ranks that share sequences cannot compute alone: all of them look. */
 static mba_status explain_all(mba__run *r, const char **note, bool norm)
 {
     r->note[0] = 0;
-    if (!r->world || norm || !isfinite(r->own_loss)) MBA_TRY(explain(r, note));
+    if (!r->world || norm || r->parts > 1 || !isfinite(r->own_loss)) MBA_TRY(explain(r, note));
     MBA_TRY(mba__run_agree_note(r));
     *note = r->note;
     return MBA_OK;
@@ -356,7 +364,7 @@ static mba_status validate_here(mba__run *r, mba_train_report *p)
 static mba_status validate(mba__run *r, mba_train_report *p)
 {
     mba_status st = mba__run_writes(r) ? validate_here(r, p) : MBA_OK;
-    return st == MBA_OK ? mba__run_agree_flag(r, &p->best) : st;
+    return st == MBA_OK ? mba__run_agree_flag(r, &p->best, false) : st;
 }
 
 /* Ends a run with too many skipped steps. They changed nothing, so what was learned before them is saved. */

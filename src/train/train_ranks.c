@@ -79,11 +79,12 @@ static mba_status gather_losses(mba__run *r, float *all, const float *loss, mba_
 
 mba_status mba__run_agree_losses(mba__run *r, const float *loss, double *sum, int64_t *good, mba_status mine)
 {
-    float     *all = malloc(sizeof *all * (size_t)r->slots);
-    mba_status st = !all ? no_memory() : r->world ? gather_losses(r, all, loss, mine) : mine;
-    if (st == MBA_OK && !r->world) memcpy(all, loss, sizeof *loss * (size_t)r->slots);
+    const int64_t n = r->slots * r->parts; // the parts of a sequence have losses of their own
+    float        *all = malloc(sizeof *all * (size_t)n);
+    mba_status    st = !all ? no_memory() : r->world ? gather_losses(r, all, loss, mine) : mine;
+    if (st == MBA_OK && !r->world) memcpy(all, loss, sizeof *loss * (size_t)n);
     *sum = 0;
-    for (*good = 0; st == MBA_OK && *good < r->slots; ++*good) {
+    for (*good = 0; st == MBA_OK && *good < n; ++*good) {
         *sum += (double)all[*good];
         if (!isfinite(*sum)) break;
     }
@@ -91,13 +92,14 @@ mba_status mba__run_agree_losses(mba__run *r, const float *loss, double *sum, in
     return st;
 }
 
-mba_status mba__run_agree_flag(mba__run *r, bool *flag)
+mba_status mba__run_agree_flag(mba__run *r, bool *flag, bool any)
 {
     const char mine = *flag;
     if (!r->world) return MBA_OK;
     char            *all = malloc((size_t)r->world->ranks);
     const mba_status st = all ? r->world->gather_all(r->world, all, &mine, 1) : no_memory();
     if (st == MBA_OK) *flag = all[0];
+    for (int k = 1; k < r->world->ranks && st == MBA_OK && any; k++) *flag |= all[k] != 0;
     free(all);
     return st;
 }

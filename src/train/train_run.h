@@ -25,9 +25,10 @@ typedef struct mba__run {
     char                     story[1024]; /* the message of that failure */
     mba_guard                guard;
     int64_t                  micros, slots; /* micro-batches per step, of this rank and of all */
-    int64_t                  began_at;      /* the step at which this session began */
-    mba_world               *world;         /* NULL: one rank */
-    mba__slots              *sums;          /* over slots; NULL: micro-batches are added one after the other */
+    int64_t                  parts; /* neighbouring ranks that share each of them, a part of every sequence each; 1 */
+    int64_t                  began_at; /* the step at which this session began */
+    mba_world               *world;    /* NULL: one rank */
+    mba__slots              *sums;     /* over slots; NULL: micro-batches are added one after the other */
     int64_t                  all_units, all_left_out; /* several ranks: of all of them */
     double                   own_loss;                /* of this rank's slots */
     bool                     told_to_stop;            /* several ranks: one of them was interrupted */
@@ -51,8 +52,8 @@ static inline bool mba__run_writes(const mba__run *r) { return !r->world || r->w
 MBA_MUST mba_status mba__run_agree_staged(mba__run *r, mba_step *step, mba_status mine);
 /* After the passes: *loss is the sum over slots, in their order; *good: slots before one whose loss is not finite. */
 MBA_MUST mba_status mba__run_agree_losses(mba__run *r, const float *loss, double *sum, int64_t *good, mba_status mine);
-/* *flag becomes that of rank 0. */
-MBA_MUST mba_status mba__run_agree_flag(mba__run *r, bool *flag);
+/* *flag becomes that of rank 0; with `any`, true if one rank has it set. */
+MBA_MUST mba_status mba__run_agree_flag(mba__run *r, bool *flag, bool any);
 /* The note of the first rank that has one. */
 MBA_MUST mba_status mba__run_agree_note(mba__run *r);
 /* Before the first step: all ranks have the same model, options and data. */

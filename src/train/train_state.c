@@ -123,7 +123,7 @@ mba_status mba__run_finish_save(mba__run *r)
     if (mba__run_writes(r) && r->o->keep > 0) MBA_TRY(mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index));
     if (mba__run_writes(r) && r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
     missing &= r->best_step == r->step.index;
-    MBA_TRY(mba__run_agree_flag(r, &missing));
+    MBA_TRY(mba__run_agree_flag(r, &missing, false));
     if (!missing) return MBA_OK;
     MBA_TRY(mba_shards_whole(&r->s, true));
     const mba_status st = mba__run_save_best(r, true);

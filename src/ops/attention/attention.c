@@ -18,7 +18,8 @@ attention_dims attention_dims_of(const mba_node *n)
     const int64_t *q = n->in[Q]->type.dim, *k = n->in[K]->type.dim;
     attention_dims d = { .B = q[0], .L = q[1], .Lk = k[1], .H = q[2], .Hk = k[2], .P = q[3], .group = q[2] / k[2] };
     const bool     causal = ((const attention_attr *)n->attr)->causal;
-    d.pairs = (double)(d.B * d.H) * (double)d.L * (causal ? (double)(d.L + 1) / 2 : (double)d.Lk);
+    d.past = causal ? d.Lk - d.L : 0;
+    d.pairs = (double)(d.B * d.H) * (double)d.L * (causal ? (double)(d.L + 1) / 2 + (double)d.past : (double)d.Lk);
     return d;
 }
 
@@ -46,9 +47,13 @@ static mba_status inputs_fit(const mba_node *n)
     MBA_NEED(dq[2] % dk[2] == 0, "attention: %lld query heads do not share %lld key heads evenly", (long long)dq[2],
              (long long)dk[2]);
     MBA_NEED(isfinite(a->scale), "attention: a scale of %g", a->scale);
-    MBA_NEED(!(a->causal || ids) || dq[1] == dk[1],
+    MBA_NEED(!ids || dq[1] == dk[1],
              "attention: %lld queries, %lld keys\n"
-             "why: a causal mask and document ids speak of one sequence",
+             "why: document ids speak of one sequence",
+             (long long)dq[1], (long long)dk[1]);
+    MBA_NEED(!a->causal || dq[1] <= dk[1],
+             "attention: %lld queries, %lld keys\n"
+             "why: with a causal mask the queries are the last rows of one sequence",
              (long long)dq[1], (long long)dk[1]);
     MBA_NEED(!ids
                  || (ids->type.dtype == MBA_I32 && ids->type.rank == 2 && ids->type.dim[0] == dq[0]

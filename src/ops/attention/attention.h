@@ -4,9 +4,10 @@
  *     mba_tensor *y = mba_attention(g, .q = q, .k = k, .v = v, .ids = NULL, .causal = true, .scale = 0);
  *
  * q (B, L, H, P), k and v (B, Lk, Hk, P), y as q; dense, or columns of one packed projection (q | k | v). H is
- * a multiple of Hk: query head h reads key head h / (H/Hk). A scale of 0 means 1/sqrt(P). `causal`: row t
- * sees keys 0 .. t. `ids` (B, L), optional: rows see only keys of the same id (packed documents). Both
- * require Lk == L. For a gradient, q, k and v must not share memory. */
+ * a multiple of Hk: query head h reads key head h / (H/Hk). A scale of 0 means 1/sqrt(P). `causal`: the
+ * queries are the last L of Lk rows, and row t sees keys 0 .. t + Lk - L (GPUs: Lk == L). `ids` (B, L), optional: rows
+ * see only keys of the same id (packed documents); requires Lk == L. For a gradient, q, k and v must not share
+ * memory. */
 #ifndef MBA_ATTENTION_H
 #define MBA_ATTENTION_H
 

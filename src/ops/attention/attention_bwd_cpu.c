@@ -99,7 +99,7 @@ static void mask_rows(const backward *w, const item *i, float *p, int64_t t, int
     vi lane;
     for (int k = 0; k < LANES; k++) lane[k] = k;
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t last = (w->causal ? t + r : w->d.Lk - 1) - s; // the last visible key of the panel
+        const int64_t last = (w->causal ? t + r + w->d.past : w->d.Lk - 1) - s; // the last visible key of the panel
         for (int j = 0; j < VECTORS; j++) {
             float *x = p + r * PANEL + j * LANES;
             vi     sees = lane + j * LANES <= vi_set((int32_t)(last < PANEL ? last : PANEL));
@@ -124,7 +124,8 @@ static void differentiate(float *p, float *ds, const float *lse, const float *de
 /* The first row of the tile whose strip reaches the diagonal: a multiple of STRIP. */
 static int64_t first_row(const backward *w, const tile *b, int64_t s)
 {
-    return w->causal && s > b->t ? (s - b->t) / STRIP * STRIP : 0;
+    const int64_t t = b->t + w->d.past;
+    return w->causal && s > t ? (s - t) / STRIP * STRIP : 0;
 }
 
 /* Computes p and dS, and adds their contributions to the panel's dk and dv. */
@@ -137,7 +138,7 @@ static void panel_products(const backward *w, const item *i, const tile *b, int6
         outer_tile(p + r * PANEL, i->qs + (t + r) * P, STRIP, i->kt + s * P, w->d.P, false);
         outer_tile(ds + r * PANEL, i->gs + (t + r) * P, STRIP, i->vt + s * P, w->d.P, false);
     }
-    if (s + PANEL - 1 > (w->causal ? t : w->d.Lk - 1) || !b->one_document)
+    if (s + PANEL - 1 > (w->causal ? t + w->d.past : w->d.Lk - 1) || !b->one_document)
         mask_rows(w, i, p, t, rows, s, b->one_document);
     differentiate(p, ds, i->lse + t, i->delta + t, rows);
     for (int64_t e = 0; e < w->d.P; e += STRIP) {
@@ -174,14 +175,16 @@ static bool apart(const item *i, tile *b, int64_t L)
 static void query_head(const backward *w, const item *i)
 {
     const int64_t L = w->d.L, Lk = w->d.Lk;
-    for (int64_t s = 0; s < Lk; s += ATT_BWD_KEYS)
-        for (int64_t t = w->causal ? s / ATT_BWD_QUERIES * ATT_BWD_QUERIES : 0; t < L; t += ATT_BWD_QUERIES) {
+    for (int64_t s = 0; s < Lk; s += ATT_BWD_KEYS) {
+        const int64_t first = w->causal && s > w->d.past ? s - w->d.past : 0; // the first query that sees key s
+        for (int64_t t = first / ATT_BWD_QUERIES * ATT_BWD_QUERIES; t < L; t += ATT_BWD_QUERIES) {
             tile b = { .t = t,
                        .queries = attention_round(L - t < ATT_BWD_QUERIES ? L - t : ATT_BWD_QUERIES, STRIP),
                        .s = s,
                        .keys = Lk - s < ATT_BWD_KEYS ? Lk - s : ATT_BWD_KEYS };
             if (!apart(i, &b, L)) tile_products(w, i, &b);
         }
+    }
 }
 
 static void write_dq(const backward *w, const item *i)

@@ -101,7 +101,7 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
 {
     const float  *q = w->q + at * f->P, *k = w->kp + from * f->P, *v = w->vp + from * f->P;
     float        *o = w->o + at * f->P;
-    const int64_t first = w->from + at, last = f->causal ? first : f->d.Lk - 1; // the last key `first` sees
+    const int64_t first = w->from + at + f->d.past, last = f->causal ? first : f->d.Lk - 1; // the first query sees it
     vf            alpha[VECTORS];
     if (f->causal && from + rows > first + PANEL) rows = attention_round(first + PANEL - from, STRIP);
     for (int64_t r = 0; r < rows; r += STRIP) outer_tile(w->s + r * PANEL, k + r * f->P, STRIP, q, f->d.P, false);
@@ -118,7 +118,7 @@ static void attend_panel(const forward *f, const block *w, int64_t at, int64_t f
 
 static void attend_keys(const forward *f, const block *w)
 {
-    const int64_t end = f->causal ? w->from + w->count : f->d.Lk;
+    const int64_t end = f->causal ? w->from + w->count + f->d.past : f->d.Lk;
     for (int64_t from = 0; from < end; from += ATT_KEYS) {
         const int64_t count = end - from < ATT_KEYS ? end - from : ATT_KEYS;
         bool          one_document = true;
@@ -129,7 +129,7 @@ static void attend_keys(const forward *f, const block *w)
             one_document = low == high && w->id_min == w->id_max;
         }
         for (int64_t at = 0; at < w->count; at += PANEL) {
-            if (f->causal && from >= w->from + at + PANEL) continue;
+            if (f->causal && from >= w->from + at + PANEL + f->d.past) continue;
             attend_panel(f, w, at, from, attention_round(count, STRIP), one_document);
         }
     }

@@ -24,6 +24,7 @@ int64_t attention_together(const attention_dims *d, int64_t value_bytes, bool ke
 static mba_status takes(const attention_dims *d, const mba_machine *m)
 {
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
+    MBA_REFUSE_IF(d->past, "queries that begin at key %lld under a causal mask", (long long)d->past);
     MBA_REFUSE_IF(d->L > INT_MOST || d->Lk > INT_MOST || d->B * d->H * mba_ceil(d->L + d->Lk, PLAIN_TILE) > INT_MOST,
                   "more than 2^30 blocks of queries");
     return MBA_OK;

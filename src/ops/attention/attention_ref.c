@@ -8,7 +8,7 @@ static bool sees(const mba_ref_call *c, const attention_dims *d, int64_t b, int6
 {
     const attention_attr *a = c->node->attr;
     const double         *ids = c->in[IDS];
-    return !(a->causal && s > t) && !(ids && ids[b * d->L + t] != ids[b * d->L + s]);
+    return !(a->causal && s > t + d->past) && !(ids && ids[b * d->L + t] != ids[b * d->L + s]);
 }
 
 static double dot(const double *x, const double *y, int64_t n)

@@ -18,6 +18,7 @@ typedef struct attention_attr {
 typedef struct attention_dims {
     int64_t B, L, Lk, H, Hk, P;
     int64_t group; /* query heads per key head */
+    int64_t past;  /* keys before the one of the first query, if `causal` */
     double  pairs; /* scores that `causal` allows */
 } attention_dims;
 

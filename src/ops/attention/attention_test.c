@@ -384,6 +384,22 @@ static void cost_counts_the_pairs_below_the_diagonal(void **state)
     end(t);
 }
 
+/* The rows of a later part of a sequence see all keys of the parts before it. */
+static void queries_are_the_last_rows_of_a_causal_sequence(void **state)
+{
+    (void)state;
+    static const mba_case cases[] = { { { 2, 3, 2, 1, 3, CAUSAL, 5 }, "fewer keys before than a tile" },
+                                      { { 1, 1, 2, 2, 4, CAUSAL, 70 }, "one row" },
+                                      { { 1, 67, 2, 1, 2, CAUSAL, 200 }, "over several tiles" },
+                                      { { 1, 100, 1, 1, 2, CAUSAL, 101 }, "one key before" },
+                                      { { 1, 96, 1, 1, 2, CAUSAL, 192 }, "whole tiles" },
+                                      { { 0 }, NULL } };
+    mba_op                op = mba_op_attention;
+    mba_check             w = { .stride = 7 };
+    op.cases = cases;
+    assert_ok(mba_check_op(&w, &op));
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
@@ -391,7 +407,7 @@ static void what_does_not_fit_is_refused(void **state)
         int64_t     L, Lk, H, Hk, P;
         bool        causal;
         const char *words;
-    } wrong[] = { { 4, 5, 2, 2, 3, true, "speak of one sequence" },
+    } wrong[] = { { 5, 4, 2, 2, 3, true, "the last rows of one sequence" },
                   { 4, 4, 3, 2, 3, true, "evenly" },
                   { 4, 4, 2, 2, 4, true, "differ in type" } };
     mba_graph *g;
@@ -438,4 +454,6 @@ MBA_TEST_MAIN(cmocka_unit_test(golden_rotary_and_attention), cmocka_unit_test(la
               cmocka_unit_test(groups_are_as_if_repeated), cmocka_unit_test(equal_keys_give_the_mean_value),
               cmocka_unit_test(large_scores_do_not_overflow), cmocka_unit_test(threads_do_not_change_bits),
               cmocka_unit_test(cost_counts_the_pairs_below_the_diagonal),
-              cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu), cmocka_unit_test(what_does_not_fit_is_refused))
+              cmocka_unit_test(every_width_agrees_with_fp64_on_the_gpu),
+              cmocka_unit_test(queries_are_the_last_rows_of_a_causal_sequence),
+              cmocka_unit_test(what_does_not_fit_is_refused))

@@ -36,12 +36,20 @@ mba_tensor *mba_allreduce(mba_graph *g, mba_tensor *x, mba_place p);
 /* y is the x of the rank `shift` before this one (1 or -1); zeros where there is none. */
 mba_tensor *mba_send_recv(mba_graph *g, mba_tensor *x, mba_place p, int64_t shift);
 
+/* Between the ranks that hold the parts of a sequence, in order; `p` is the place among them, and gradients go back the
+ * same way. A rank goes on while what it sends is on its way, so that the next one follows it at the distance of one
+ * operator, through all layers. */
+void        mba_send(mba_graph *g, mba_tensor *x, mba_place p);          /* to the next part */
+mba_tensor *mba_receive(mba_graph *g, mba_type type, mba_place p);       /* from the part before; the first: zeros */
+mba_tensor *mba_gather_prefix(mba_graph *g, mba_tensor *x, mba_place p); /* (B, L, ..) -> (B, (rank + 1) L, ..) */
+
 /* Where the piece of a rank begins in n elements. */
 int64_t mba_piece_offset(mba_place p, int64_t n);
 
 /* For operators and checkpoints: all_gather over `bytes` of host memory, in place. */
 MBA_MUST mba_status mba_pieces_gather(mba_world *w, void *x, size_t bytes);
 
-extern const mba_op mba_op_reduce_scatter, mba_op_all_gather, mba_op_allreduce, mba_op_send_recv;
+extern const mba_op mba_op_reduce_scatter, mba_op_all_gather, mba_op_allreduce, mba_op_send_recv, mba_op_send,
+    mba_op_receive, mba_op_gather_prefix, mba_op_gather_prefix_bwd;
 
 #endif
