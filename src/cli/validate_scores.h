@@ -19,5 +19,6 @@ MBA_MUST mba_status mba_print_sealed(mba_table_form form);
 
 /* Simulates published measurements and prints their ratios between GPUs. */
 MBA_MUST mba_status mba_print_public(mba_table_form form);
+MBA_MUST mba_status mba_print_public_links(mba_table_form form); /* bus bandwidths of collectives */
 
 #endif
