@@ -102,7 +102,7 @@
       const before = shown().join();
       units.click();
       const columns = shown();
-      expect(columns.includes("tensor pipe, %") && columns.includes("occupancy, %") && !columns.includes("floor by") && !columns.includes("bound by"),
+      expect(columns.includes("tensor pipe, %") && columns.includes("occupancy, %") && !columns.includes("floor set by"),
              `columns of units: ${columns}`);
       expect(root.scrollWidth <= innerWidth, "units are wider than the page");
       units.previousSibling.click();

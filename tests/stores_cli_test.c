@@ -204,6 +204,7 @@ static void words_of_the_suite_can_be_typed(void **state)
     says(run("profile --blocks=many --dance"), 2, "--blocks must be a whole number from 1 to 8192, not many");
     says(run("profile --dance --blocks"), 2, "no option --dance");
     says(run("profile --blocks"), 2, "profile what?");
+    says(run("profile --model mamba2-130m --power-limit 300"), 2, "--power-limit needs a GPU");
 }
 
 /* `--steps 3 -- python train.py` would watch all of it, and `--source` nothing. */

@@ -153,17 +153,18 @@ static const claim claims[] = {
       " 100 * sum(case when max(fma_pct, alu_pct, xu_pct) > tensor_pct then ns else 0 end) / sum(ns) else -1 end"
       " from k where " GROUP " and " MIXED },
     { "fig7", "kernels", "reading", "percent",
-      "select case :b when 'floor by memory' then " PART("by_memory") " when 'floor by tensor' then " PART(
-          "by_tensor") " when 'floor by vector' then " PART("by_vector") " when 'floor by special functions' "
-                                                                         "then " PART("by_special") " else -1 end from "
-                                                                                                    "floors where "
-                                                                                                    "floor is not null"
-                                                                                                    " and " GROUP },
+      "select case :b when 'floor set by memory' then " PART("by_memory") " when 'floor set by tensor' then " PART(
+          "by_tensor") " when 'floor set by vector' then " PART("by_vector") " when 'floor set by special functions' "
+                                                                             "then " PART(
+                                                                                 "by_special") " else -1 end from "
+                                                                                               "floors where "
+                                                                                               "floor is not null"
+                                                                                               " and " GROUP },
     { "stores", "run", NULL, "step_ms", "select 1e3 * " PLAIN },
     { "stores", "run", NULL, "units_per_s", "select (" SHEET("run.units") ") / " PLAIN },
     { "stores", "run", NULL, "busy_ms", "select ns / 1e6 from busy" },
     { "stores", "run", NULL, "launches", "select count(*) * 1.0 / (select n from steps) from e" },
-    { "stores", "run", NULL, "gemm_ms", "select sum(ns) / 1e6 from k where kind = 'gemm'" },
+    { "stores", "run", NULL, "gemm_ms", "select sum(ns) / 1e6 from k where " PRODUCT },
     { "stores", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
     { "stores", "run", NULL, "step_us_per_unit", "select 1e6 * " PLAIN " / (" SHEET("run.units") ")" },
     { "fig12", "run", NULL, "step_us_per_unit", "select 1e6 * " PLAIN " / (" SHEET("run.units") ")" },
@@ -182,6 +183,7 @@ static const claim claims[] = {
       "select sum(e.duration_ns) / 1e6 / (select n from steps) from e join k on e.kernel = k.id where k.kind = 'ssm' "
       "and e.phase = 'backward'" },
     { "persistent", "run", NULL, "dram_gb", "select sum(n * dram) / 1e9 from k where kind = 'ssm'" },
+    { "persistent", "run", NULL, "counted_ms", "select sum(n * c_ns) / 1e6 from k where kind = 'ssm'" },
     { "persistent", "run", NULL, "step_ms", "select 1e3 * " PLAIN },
     { "persistent", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
     { "persistent", "run", NULL, "block_us", "select 1e6 * sum(ns * block_s) / sum(ns) from k where kind = 'ssm'" },

@@ -98,7 +98,7 @@ static void explain_above(const char *cached)
     { "operator", "operator", NULL }, { "case", "case", NULL }, { "ms", "ms", "%.3f" }, { "gb_s", "GB/s", "%.1f" }, \
         { "gflop_s", "GFLOP/s", "%.1f" }, { "percent_of_floor", "% of floor", "%.1f" }, \
     { \
-        "bound", "bound by", NULL \
+        "bound", "floor set by", NULL \
     }
 static const mba_column op_columns[] = { OP_COLUMNS, { 0 } };
 static const mba_column copy_columns[] = {

@@ -162,6 +162,7 @@ static mba_status check_foreign(const profile_options *o)
     const char                *with = c->steps                                ? "--steps"
                                       : c->warmup                             ? "--warmup"
                                       : c->steps_only                         ? "--steps-only"
+                                      : c->power_limit_w > 0                  ? "--power-limit"
                                       : c->blocks                             ? "--blocks"
                                       : c->deep                               ? "--source"
                                       : m->name                               ? "--model"
@@ -220,6 +221,9 @@ static mba_status check_ours(const profile_options *o)
         return mba_fail(MBA_E_ARG,
                         "profile what?\nwhy: no model is given\nfix: add --model NAME (`mambascope list models` "
                         "shows them), or -- CMD");
+    if (o->collect.power_limit_w > 0 && (!o->model.device || strncmp(o->model.device, "cuda", 4)))
+        return mba_fail(MBA_E_ARG, "--power-limit needs a GPU\nwhy: the step would run on the CPU\nfix: add --device "
+                                   "cuda");
     if (f->skip_s > 0 || f->skip_launches || f->skip_steps || f->launches || f->range || f->workload || f->units > 0
         || f->rules)
         return mba_fail(MBA_E_ARG,
@@ -252,6 +256,12 @@ static mba_status check_sets(const char *names)
     return mba_metric_sets_choose(set, &n, 16, names);
 }
 
+static const char says[] = "Runs training steps of a model and writes what the hardware does to a store, one\n"
+                           "SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
+                           "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. Several ranks\n"
+                           "of mpirun or srun write a store each, which rank 0 merges. If this\n"
+                           "machine does not permit a measurement, the store says so and how to enable it.";
+
 mba_status mba_command_profile(int argc, char **argv)
 {
     profile_options  o = { .out = "run.db" };
@@ -270,6 +280,8 @@ mba_status mba_command_profile(int argc, char **argv)
         MBA_OPTION_ALIAS("--sets", "--metric-sets"),
         { "--steps-only", MBA_OPT_FLAG, &o.collect.steps_only, NULL,
           "GPU: measure step times without ceilings, energy, timeline and counters", 0, 0 },
+        { "--power-limit", MBA_OPT_REAL, &o.collect.power_limit_w, "W",
+          "GPU: set this power limit, measure step times and energy alone, set it back", 1, 1e5 },
         { "--blocks", MBA_OPT_MOST, &o.collect.blocks, "[N]",
           "record start and end of up to N thread blocks of each of our kernels [8192]", 1, 8192 },
         { "--source", MBA_OPT_TEXT, &o.collect.deep, "KERNEL",
@@ -295,17 +307,13 @@ mba_status mba_command_profile(int argc, char **argv)
         { 0 },
     };
     const mba_usage usage = {
-        "profile", "[options] [-- CMD..]",
-        "Runs training steps of a model and writes what the hardware does to a store, one\n"
-        "SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
-        "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. Several ranks\n"
-        "of mpirun or srun write a store each, which rank 0 merges. If this\n"
-        "machine does not permit a measurement, the store says so and how to enable it.",
-        options,
+        "profile", "[options] [-- CMD..]", says, options,
         "mambascope profile --model mamba2-130m --batch 1 --length 256 --out mamba2.db\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
         "mambascope profile --out peer.db --metric-sets roofline --skip-seconds 30 -- python train.py\n"
+        "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --power-limit 400 --out 400W.db\n"
         "mpirun -np 4 mambascope profile --model mamba2-130m --batch 1 --length 256 --out 4.db\n"
+        "mambascope show mamba2.db breakdown\n"
     };
     int ours = 0;
     while (ours < argc && strcmp(argv[ours], "--")) ours++;
@@ -315,6 +323,7 @@ mba_status mba_command_profile(int argc, char **argv)
     join(command, sizeof command, argc, argv);
     o.collect.command = o.foreign.command = command;
     o.collect.deep = mba_alias_kernel(o.collect.deep);
+    o.collect.steps_only |= o.collect.power_limit_w > 0;
     o.foreign.argv = argv + ours + 1;
     o.foreign.sets = o.collect.sets;
     if (ours + 1 == argc)

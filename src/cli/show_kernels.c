@@ -91,7 +91,7 @@ const mba_column mba_kernel_columns[] = { { "kernel", "kernel", NULL },
                                           { "p10_us", "p10", "%.1f" },
                                           { "p90_us", "p90", "%.1f" },
                                           { "percent_of_floor", "% of floor", "%.1f" },
-                                          { "bound", "bound by", NULL },
+                                          { "bound", "floor set by", NULL },
                                           { "busiest", "busiest unit", NULL },
                                           { "busiest_pct", "%", "%.0f" },
                                           { "shape", "shape", NULL },
@@ -228,7 +228,7 @@ const mba_column mba_ratio_columns[] = { { "kernel", "kernel", NULL },
                                          { "ratio_b", "tensor:vector (b)", "%.2f" },
                                          { "ratio_special", "tensor:special", "%.1f" },
                                          { "hardware", "hardware (a)", "%.0f" },
-                                         { "limits", "limits", NULL },
+                                         { "limits", "takes longer (a)", NULL },
                                          { 0 } };
 
 static void ratio_row(mba_table *t, const mba_analysis *a, const mba_kernel_view *k, bool full)

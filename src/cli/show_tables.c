@@ -578,7 +578,7 @@ const mba_show_table mba_show_tables[] = {
     { "blocks", "Fig. 5: block lifetimes", "", mba_block_columns, mba_fill_blocks },
     { "ratio", "Fig. 6: tensor : vector : special", "(a) arithmetic FLOPs, (b) issue slots x 2", mba_ratio_columns,
       mba_fill_ratio },
-    { "bounds", "Fig. 7: what limits the kernels, by each rule", "", bound_columns, bounds },
+    { "bounds", "Fig. 7: what sets the floors, and vector against tensor work", "", bound_columns, bounds },
     { "occupancy", "Fig. 8: occupancy and stalls", "", mba_occupancy_columns, mba_fill_occupancy },
     { "source", "One kernel, line by line (profile --source)",
       "samples: positions of warps during one launch; warp instructions: counted in another launch", mba_source_columns,

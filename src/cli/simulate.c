@@ -39,7 +39,7 @@ static const mba_column op_columns[] = { { "operator", "operator", NULL },
                                          { "alu", "ALU, %", "%.0f" },
                                          { "sfu", "SFU, %", "%.0f" },
                                          { "smem", "smem, %", "%.0f" },
-                                         { "bound", "bound by", NULL },
+                                         { "bound", "limited by", NULL },
                                          { 0 } };
 
 static void op_row(mba_table *t, const mba_step_operator *g, double all)
@@ -70,7 +70,7 @@ static const mba_column kernel_columns[] = { { "node", "node", "%.0f" },
                                              { "resident", "blocks/SM", "%.0f" },
                                              { "us", "us", "%.2f" },
                                              { "bound_us", "bound, us", "%.2f" },
-                                             { "bound", "bound by", NULL },
+                                             { "bound", "limited by", NULL },
                                              { "read_mb", "DRAM read, MB", "%.2f" },
                                              { "stored_mb", "stored, MB", "%.2f" },
                                              { "shape", "shape", NULL },

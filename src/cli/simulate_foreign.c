@@ -16,7 +16,7 @@
         { "tensor", "tensor, %", "%.0f" }, { "fma", "FMA, %", "%.0f" }, { "alu", "ALU, %", "%.0f" }, \
         { "sfu", "SFU, %", "%.0f" }, \
     { \
-        "bound", "bound by", NULL \
+        "bound", "limited by", NULL \
     }
 static const mba_column signature_columns[] = { SIGNATURE_COLUMNS, { 0 } };
 

@@ -193,7 +193,7 @@ static mba_status choose_parts(suite *u)
                 MBA_E_ARG,
                 "--only: there is no workload '%.*s'\nfix: mamba1, mamba2, hybrid, mambavision, graphmamba, "
                 "or several of them with commas; with --full on a GPU also baseline, persistent, bc_fused, sizes, "
-                "mamba_ssm",
+                "power, mamba_ssm",
                 (int)n, at);
         at += n + (at[n] == ',');
     }

@@ -2,10 +2,11 @@
 /* suite.h -- the parts of the suite and its summary: one store per part, which says how it was made.
  *
  * A part profiles a training step of a workload and trains a smaller model of the same family. On a GPU, --full adds
- * parts in groups: baseline (the study's division into kernels), persistent, bc_fused, sizes, and mamba_ssm, a program
- * of others that is profiled by injection. A child process writes a part's store under a temporary name; the store gets
- * its final name when it is complete. Its environment table has the part's options (`suite.part`, `suite.options`), so
- * that a store of another call or another machine counts once it is copied into the folder. */
+ * parts in groups: baseline (the study's division into kernels), persistent, bc_fused, sizes, power
+ * (energy under lower power limits), and mamba_ssm, a program of others that is profiled by injection. A child process
+ * writes a part's store under a temporary name; the store gets its final name when it is complete. Its environment
+ * table has the part's options (`suite.part`, `suite.options`), so that a store of another call or another machine
+ * counts once it is copied into the folder. */
 #ifndef MBA_CLI_SUITE_H
 #define MBA_CLI_SUITE_H
 
@@ -27,6 +28,7 @@ typedef struct mba_suite_part {
     int64_t           steps, train_steps; /* profiled; of the small model, 0: none is trained */
     const char       *sets;               /* counter sets; NULL: all */
     bool              steps_only;         /* step times and nothing else */
+    double            power_limit_w;      /* steps_only: step times and energy under this power limit; 0: as it is */
     bool              peer;               /* mamba_ssm's step, by tools/peers/train_nvtx.py */
     int64_t           layers;             /* peer: fewer layers than the model has; 0: all */
     const char       *says;               /* what the store should note; NULL: nothing */
@@ -38,8 +40,8 @@ typedef struct mba_suite_part {
 void mba_suite_defaults(mba_suite_options *o); /* all but the device */
 /* Writes the parts, main ones first; returns their number. `o` must be complete. */
 int mba_suite_plan(mba_suite_part part[MBA_SUITE_PARTS_MAX], const mba_suite_options *o);
-/* Whether a part can run here: false for mamba_ssm where Python does not find it; `why` says what is missing. Runs
- * Python for a moment. */
+/* Whether a part can run here: false for mamba_ssm where Python does not find it, and for power limits that the driver
+ * does not permit; `why` says so. Runs Python for a moment, or sets the limit and sets it back. */
 bool mba_suite_part_possible(const mba_suite_part *p, char *why, size_t room);
 /* All options that determine what a part measures: "profile --model .. ; train --set ..". */
 void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p);

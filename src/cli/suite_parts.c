@@ -84,6 +84,7 @@ enum { WORKLOADS = sizeof workloads / sizeof *workloads };
  *   sizes       step times of all language models, 131,072 tokens a step in shorter and longer sequences, then one
  *               sequence of several lengths (N1). The models have 130 million parameters: steps of larger ones do not
  *               fit into 141 GB at that length.
+ *   power       step times and energy under lower power limits, where the driver permits it
  *   mamba_ssm   the study's own kernels, by injection (`profile -- CMD`) */
 typedef struct beside {
     const char     *group, *name, *workload, *model, *variants, *sets;
@@ -91,6 +92,7 @@ typedef struct beside {
     int64_t         layers;   /* mamba_ssm: fewer than the model has, for counters of its kernels */
     double          expect_s; /* on an H200 */
     const char     *says;
+    double          power_limit_w;
 } beside;
 static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked", TILES[] = "selective_scan=tiles,selective_scan_bwd=tiles",
                   PERSISTENT[] = "ssd=persistent,ssd_bwd=persistent", BC_FUSED[] = "ssd=bc_fused,ssd_bwd=bc_fused";
@@ -100,7 +102,7 @@ static const char STATIC_TILES[] =
 #define SIZE(workload, model, batch_, length_, s) \
     { \
         "sizes", model "-" #batch_ "x" #length_, workload, model, NULL, NULL, { .batch = batch_, .length = length_ }, \
-            0, s, NULL \
+            0, s, NULL, 0 \
     }
 #define SIZES(workload, model) \
     SIZE(workload, model, 256, 512, 4), SIZE(workload, model, 32, 4096, 4), SIZE(workload, model, 1, 131072, 4), \
@@ -109,24 +111,32 @@ static const char STATIC_TILES[] =
     { \
         .batch = 4, .length = 4096 \
     }
+#define POWER(watts) \
+    { \
+        "power", "mamba2-" #watts "W", "mamba2", NULL, NULL, NULL, HEADLINE, 0, 4, NULL, watts \
+    }
 #define SHORT \
     { \
         .batch = 1, .length = 1024 \
     }
 static const beside besides[] = {
-    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28, NULL },
-    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9, NULL },
-    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 18, NULL },
-    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20, STATIC_TILES },
-    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20, NULL },
+    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28, NULL, 0 },
+    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9, NULL, 0 },
+    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 21, NULL, 0 },
+    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20, STATIC_TILES, 0 },
+    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20, NULL, 0 },
     SIZES("mamba1", "mamba-130m"),
     SIZES("mamba2", "mamba2-130m"),
     SIZES("hybrid", "hybrid-130m"),
-    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2, NULL },
-    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 60, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 30, NULL },
+    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2, NULL, 0 },
+    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2, NULL, 0 },
+    POWER(600),
+    POWER(500),
+    POWER(400),
+    POWER(300),
+    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 52, NULL, 0 },
+    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25, NULL, 0 },
+    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 25, NULL, 0 },
 };
 enum { SIZE_STEPS = 3 }; // at least; a step of 131,072 tokens takes a third of a second
 enum { BESIDES = sizeof besides / sizeof *besides };
@@ -187,7 +197,8 @@ static mba_suite_part part_beside(const beside *b, const mba_suite_options *o)
     p.model.variants = b->variants;
     if (b->model) p.model.name = b->model;
     p.sets = b->sets;
-    p.steps_only = !strcmp(b->group, "sizes");
+    p.power_limit_w = b->power_limit_w;
+    p.steps_only = !strcmp(b->group, "sizes") || p.power_limit_w > 0;
     p.peer = !strcmp(b->group, "mamba_ssm");
     p.layers = b->layers;
     p.says = b->says;
@@ -270,7 +281,8 @@ void mba_suite_part_words(char *text, size_t room, const mba_suite_part *p)
     add(&w, "--op", p->model.variants);
     add(&w, "--device", !strncmp(p->model.device, "cuda", 4) ? "cuda" : "cpu"); // whichever GPU of the machine
     add_number(&w, "--steps", p->steps);
-    if (p->steps_only) add(&w, "--steps-only", "");
+    if (p->power_limit_w > 0) add_number(&w, "--power-limit", (int64_t)p->power_limit_w);
+    else if (p->steps_only) add(&w, "--steps-only", "");
     add(&w, "--sets", p->sets);
     add_number(&w, "--threads", p->model.threads);
     if (has_blocks(p) && !strncmp(p->model.device, "cuda", 4)) add_number(&w, "--blocks", BLOCKS_MOST);
@@ -363,6 +375,7 @@ mba_status mba_suite_part_make(const mba_suite_part *p, const mba_suite_options 
     const mba_collect_options collect = { .steps = p->steps,
                                           .sets = p->steps_only ? "" : p->sets,
                                           .steps_only = p->steps_only,
+                                          .power_limit_w = p->power_limit_w,
                                           .command = command,
                                           .blocks = has_blocks(p) ? BLOCKS_MOST : 0 };
     return mba_profile_model(&p->model, &collect, path, write_part, &m);

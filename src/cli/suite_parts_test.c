@@ -54,13 +54,15 @@ static void a_full_suite_has_what_the_questions_need(void **state)
     assert_int_equal(of_group(n, "persistent"), 1);
     assert_int_equal(of_group(n, "bc_fused"), 1);
     assert_int_equal(of_group(n, "mamba_ssm"), 3);
+    assert_int_equal(of_group(n, "power"), 4);
     assert_string_equal(named(n, "mamba2-persistent")->model.variants, "ssd=persistent,ssd_bwd=persistent");
     assert_non_null(strstr(named(n, "mamba2-persistent")->says, "takes tiles dynamically"));
     double all_s = 0;
     for (int i = 0; i < n; i++) {
         all_s += part[i].expect_s;
         assert_true(part[i].expect_s > 0 && strlen(part[i].name) > 0);
-        assert_int_equal(part[i].steps_only, part[i].group && !strcmp(part[i].group, "sizes"));
+        assert_int_equal(part[i].steps_only,
+                         part[i].group && (!strcmp(part[i].group, "sizes") || part[i].power_limit_w > 0));
         for (int j = 0; j < i; j++) assert_string_not_equal(part[i].name, part[j].name);
     }
     assert_true(all_s < 420);
@@ -76,7 +78,7 @@ static void every_language_model_has_long_sequences(void **state)
         int longest = 0, as_many = 0, lengths = 0;
         for (int i = 0; i < n; i++) {
             const mba_batch_shape *s = &part[i].model.shape;
-            if (!part[i].steps_only || strcmp(part[i].workload, workload[w])) continue;
+            if (!part[i].steps_only || part[i].power_limit_w > 0 || strcmp(part[i].workload, workload[w])) continue;
             lengths++;
             longest += s->length == 131072;
             as_many += s->length < 131072 && s->batch * s->length == 131072;
@@ -94,6 +96,10 @@ static void words_say_what_was_measured(void **state)
     mba_suite_part_words(text, sizeof text, named(n, "mamba2-130m-1x131072"));
     assert_string_equal(text,
                         "profile --model mamba2-130m --batch 1 --length 131072 --device cuda --steps 3 --steps-only");
+    mba_suite_part_words(text, sizeof text, named(n, "mamba2-400W"));
+    assert_string_equal(text,
+                        "profile --model mamba2-headline --batch 4 --length 4096 --device cuda --steps 3 --power-limit "
+                        "400");
     mba_suite_part_words(text, sizeof text, named(n, "mamba_ssm-mamba2-short"));
     assert_string_equal(text,
                         "profile --workload mamba2-headline --units 1024 --range step --sets overview,cache --launches "

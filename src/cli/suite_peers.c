@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/say.h"
+#include "scope/power_limit.h"
 
 enum { PATH_ROOM = 4096 };
 static const char RANGE[] = "step"; // the NVTX range of a step in train_nvtx.py
@@ -36,12 +37,23 @@ static bool find_script(script *s)
     return false;
 }
 
+/* Tries it: who may set a limit is for the driver to say. */
+static bool may_limit_power(double watts, char *why, size_t room)
+{
+    mba_power_limit limit;
+    const bool      may = mba_power_limit_set(&limit, watts) == MBA_OK;
+    if (!may) snprintf(why, room, "%.*s", (int)strcspn(mba_message(), "\n"), mba_message());
+    mba_power_limit_restore(&limit);
+    return may;
+}
+
 /* The script says in a line what it misses; an empty answer: nothing. Names of models need no quotes. */
 bool mba_suite_part_possible(const mba_suite_part *p, char *why, size_t room)
 {
     script s;
     char   line[2 * PATH_ROOM];
     *why = 0;
+    if (p->power_limit_w > 0) return may_limit_power(p->power_limit_w, why, room);
     if (!p->peer) return true;
     if (!find_script(&s)) {
         snprintf(why, room, "tools/peers/train_nvtx.py is not here; run the suite in the repository");

@@ -183,8 +183,8 @@ static void workload_line(FILE *f, const mba_run *run)
     const mba_analysis *a = run->a;
     const mba_bounds    b = mba_bounds_of(a, MBA_ALL_KERNELS);
     mba_say(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of GPU time; %.0f %% of floor\n", name_of(run),
-            mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit,
-            100 * mba_kind_s(a, MBA_GEMM) / a->busy_s, 100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
+            mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit, 100 * mba_products_s(a) / a->busy_s,
+            100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
     mba_doubt d[MBA_DOUBTS_MAX];
     for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_say(f, "            note: %s\n", d[i].text);
     if (b.percent_of_floor > 100) mba_say(f, "            note: above 100 %% of floor: %s\n", mba_above_all(a).text);
@@ -197,7 +197,7 @@ static void gain_line(FILE *f, const mba_stores *r)
         fputs("largest possible gain: unknown, no kernel has a floor\n", f);
         return;
     }
-    mba_say(f, "largest possible gain: %s in %s, %.1f %% of the step above its floor (bound by %s)\n",
+    mba_say(f, "largest possible gain: %s in %s, %.1f %% of the step above its floor (set by %s)\n",
             mba_short(most.kernel->row->name, 40).s, name_of(most.run), 100 * most.part,
             mba_floor_words(most.kernel->bound));
 }

@@ -134,7 +134,7 @@ static mba_status run(const options *o)
         { "second", heading[1], NULL },       { "step_ms", "step, ms", "%.3f" },
         { "low_ms", "at least", "%.3f" },     { "high_ms", "at most", "%.3f" },
         { "speedup", "speed-up", "%.3f" },    { "units_per_s", "tokens, images or graphs/s", "%.0f" },
-        { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "bound", "longest node bound by", NULL },
+        { "dram_gbs", "DRAM, GB/s", "%.0f" }, { "bound", "longest node limited by", NULL },
         { "grade", "grade", NULL },           { 0 }
     };
     mba_column              drawn[POINT_COLUMNS + 3], many[MBA_SWEEP_NUMBERS + 2] = { { "model", "model", NULL } };

@@ -10,6 +10,7 @@
 #include "scope/blocks.h"
 #include "scope/doubts.h"
 #include "study/advice.h"
+#include "study/limiter.h"
 #include "study/verify.h"
 
 enum { ROWS = 250, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
@@ -51,9 +52,9 @@ static void text_cell(mba_buf *b, const char *text)
     mba_buf_put(b, "</td>");
 }
 
-static const char *const headings[] = { "kernel",      "run",          "operator", "class",     "work",
-                                        "ms per step", "launches",     "µs",       "% of step", "% of floor",
-                                        "bound by",    "busiest unit", "its %",    "DRAM GB/s", NULL };
+static const char *const headings[] = { "kernel",       "run",          "operator", "class",     "work",
+                                        "ms per step",  "launches",     "µs",       "% of step", "% of floor",
+                                        "floor set by", "busiest unit", "its %",    "DRAM GB/s", NULL };
 
 static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kernel_view *k, int id)
 {
@@ -91,7 +92,7 @@ static void controls(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->shown; i++) {
         mba_buf_add(b, "<option value=\"%d\"%s>", i, i || r->shown < 2 ? "" : " selected");
-        mba_buf_html(b, mba_run_label(r, i));
+        mba_buf_html(b, mba_run_words(r, i));
         mba_buf_put(b, "</option>");
     }
     mba_buf_put(b, "</select></label><span id=\"kcount\" aria-live=\"polite\"></span></div>");
@@ -249,6 +250,8 @@ static void least_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     text_field(r, "above", above == MBA_NOT_ABOVE ? NULL : mba_above_words(a, above).text);
     text_field(r, "busy", k->busiest);
     field(r, "busy_pct", k->busiest_pct);
+    const mba_limiter limit = mba_limiter_of(a, k, MBA_BUSY_PCT);
+    text_field(r, "limit", limit == MBA_LIMIT_UNKNOWN ? NULL : mba_limiter_name(limit));
     field(r, "least_b", k->least.bytes);
     field(r, "least_tf", k->least.tensor_flops);
     field(r, "least_vf", k->least.vector_flops);

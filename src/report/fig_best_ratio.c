@@ -61,59 +61,100 @@ static mba_status ratio_numbers(mba_grid *g, const mba_stores *r, int run)
 
 /* ---- heading ---- */
 
-/* From this gain on a ratio helps an operator. */
-static const double HELPS = 1.05;
+/* The shares of area that the answer must hold for, from little to much. */
+static const mba_equal   areas[] = { MBA_EQUAL_AREA_LITTLE, MBA_EQUAL_AREA, MBA_EQUAL_AREA_MUCH };
+static const char *const area_words[] = { "25", "50", "75" };
+enum { AREAS = sizeof areas / sizeof *areas };
 
-/* Operators by one set of kernels of one model, from row `first` on: the best ratios as a range, and the largest gain.
- * Returns the row after them, which are the operators and then their step. */
-typedef struct range {
-    double low, high, gain, step_ratio, step_gain;
-} range;
-static int range_from(range *out, const mba_best_ratio *all, int first, mba_equal e)
+/* From this gain on a ratio helps: beyond the errors of imitated machines, and at least a twentieth. */
+static double helps_from(const mba_whatif *w) { return 1 + 0.01 * fmax(5, w->score[2].points ? w->score[2].worst : 0); }
+
+/* The best of all rows of an operator ("": of whole steps), by any set of kernels. */
+typedef struct best {
+    double gain, ratio;
+} best;
+static best best_of(const mba_best_ratio *all, const char *op, mba_equal e)
 {
-    int i = first;
-    *out = (range){ INFINITY, 0, 0, NAN, NAN };
-    for (; i < all->n && *all->row[i].op; i++) {
+    best out = { 0, NAN };
+    for (int i = 0; i < all->n; i++) {
+        if (strcmp(all->row[i].op, op)) continue;
         const mba_ratio_point p = mba_ratio_best(&all->row[i], e);
-        out->low = fmin(out->low, all->tensor * mba_ratio_tensor[p.tensor]);
-        out->high = fmax(out->high, all->tensor * mba_ratio_tensor[p.tensor]);
-        out->gain = fmax(out->gain, p.gain);
+        if (p.gain > out.gain) out = (best){ p.gain, all->tensor * mba_ratio_tensor[p.tensor] };
     }
-    mba_assert(i > first && i < all->n);
-    const mba_ratio_point p = mba_ratio_best(&all->row[i], e);
-    out->step_ratio = all->tensor * mba_ratio_tensor[p.tensor];
-    out->step_gain = p.gain;
-    return i + 1;
+    return out;
 }
 
-/* "selective_scan, ours, at 4 to 12 : 1", the kernels that gain less than HELPS by any ratio apart. */
+static best best_of_areas(const mba_best_ratio *all, const char *op)
+{
+    best out = { 0, NAN };
+    for (int e = 0; e < AREAS; e++) {
+        const best x = best_of(all, op, areas[e]);
+        if (x.gain > out.gain) out = x;
+    }
+    return out;
+}
+
+static bool is_first(const mba_best_ratio *all, int row)
+{
+    for (int i = 0; i < row; i++)
+        if (!strcmp(all->row[i].op, all->row[row].op)) return false;
+    return *all->row[row].op != 0;
+}
+
+/* "keep 16 : 1 for ..: ssd (at most 1.01 ×), ssd_bwd (at most 1.02 ×)": no ratio makes them faster, at any share. */
+static int say_kept(mba_buf *b, const mba_best_ratio *all, double helps)
+{
+    int kept = 0;
+    for (int i = 0; i < all->n; i++) {
+        const best x = best_of_areas(all, all->row[i].op);
+        if (!is_first(all, i) || x.gain >= helps) continue;
+        if (!kept++)
+            mba_buf_add(b, "keep %s\u00a0:\u00a01 for SSM operators that another ratio does not help: ",
+                        mba_num(all->tensor).s);
+        else mba_buf_put(b, ", ");
+        mba_buf_add(b, "%s (at most %.2f\u00a0×)", all->row[i].op, x.gain);
+    }
+    return kept;
+}
+
+/* "selective_scan: 4 : 1, 1.1 × as fast with 25 % of the area, 8 : 1, 1.2 × with 50 %". */
+static void say_changed(mba_buf *b, const mba_best_ratio *all, double helps, bool any)
+{
+    for (int i = 0; i < all->n; i++) {
+        if (!is_first(all, i) || best_of_areas(all, all->row[i].op).gain < helps) continue;
+        mba_buf_add(b, "%s%s ", any ? "; " : "", all->row[i].op);
+        any = true;
+        for (int e = 0; e < AREAS; e++) {
+            const best x = best_of(all, all->row[i].op, areas[e]);
+            mba_buf_add(b, "%s%s\u00a0:\u00a01 (%s\u00a0×) with %s\u00a0%%", e ? ", " : "", mba_num(x.ratio).s,
+                        mba_two_digits(x.gain).s, area_words[e]);
+        }
+    }
+}
+
+/* What to do for each SSM operator, at all shares of the area that tensor units may have; then whole steps. */
 static void ratio_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_best_ratio *all = &r->whatif->ratio;
-    double                little = 0, step = 0, step_ratio = NAN, power = 0;
-    bool                  any = false;
-    range                 x;
+    const double          helps = helps_from(r->whatif);
+    double                power = 0;
     (void)run;
     mba_buf_put(b, "SIMULATED at equal area: ");
-    for (int i = 0, next; i < all->n; i = next) {
-        range_from(&x, all, i, MBA_EQUAL_POWER);
-        power = fmax(power, x.gain);
-        next = range_from(&x, all, i, MBA_EQUAL_AREA);
-        if (x.step_gain > step) step = x.step_gain, step_ratio = x.step_ratio;
-        if (x.gain < HELPS) little = fmax(little, x.gain);
-        if (x.gain < HELPS) continue;
-        mba_buf_add(b, "%s%s is fastest at %s", any ? "; " : "", row_name(&all->row[i]).s, mba_num(x.low).s);
-        if (x.high > x.low) mba_buf_add(b, " to %s", mba_num(x.high).s);
-        mba_buf_add(b, "\u00a0:\u00a01 (at most %s ×)", mba_two_digits(x.gain).s);
-        any = true;
+    const int kept = say_kept(b, all, helps);
+    say_changed(b, all, helps, kept > 0);
+    for (int i = 0; i < all->n; i++)
+        if (*all->row[i].op) power = fmax(power, mba_ratio_best(&all->row[i], MBA_EQUAL_POWER).gain);
+    mba_buf_add(
+        b,
+        ", whether tensor units have 25, 50 or 75\u00a0%% of the area; at equal power at most %.2f\u00a0×. Whole "
+        "steps, for their matrix products: ",
+        power);
+    for (int e = 0; e < AREAS; e++) {
+        const best x = best_of(all, "", areas[e]);
+        mba_buf_add(b, "%s%s\u00a0:\u00a01 (up to %s\u00a0×) with %s\u00a0%%", e ? ", " : "", mba_num(x.ratio).s,
+                    mba_two_digits(x.gain).s, area_words[e]);
     }
-    if (little > 0)
-        mba_buf_add(b, "%s%s SSM operators gain at most %.2f × by any ratio", any ? "; " : "",
-                    any ? "the other" : "the", little);
-    mba_buf_add(b,
-                " (at equal power %.2f ×), whole steps up to %s × at %s\u00a0:\u00a01. The %s has "
-                "%s\u00a0:\u00a01",
-                power, mba_two_digits(step).s, mba_num(step_ratio).s, all->machine, mba_num(all->tensor).s);
+    mba_buf_add(b, ". The %s has %s\u00a0:\u00a01", all->machine, mba_num(all->tensor).s);
 }
 
 /* ---- drawing ---- */

@@ -24,11 +24,11 @@ static int largest_kind(const mba_analysis *a)
 {
     int top = 0;
     for (int k = 1; k < MBA_BREAKDOWN_KINDS; k++)
-        if (mba_kind_s(a, k) > mba_kind_s(a, top)) top = k;
+        if (mba_class_s(a, k) > mba_class_s(a, top)) top = k;
     return top;
 }
 
-static double share(const mba_analysis *a, int kind) { return 100 * mba_kind_s(a, kind) / a->busy_s; }
+static double share(const mba_analysis *a, int kind) { return 100 * mba_class_s(a, kind) / a->busy_s; }
 
 static void fig1_heading(mba_buf *b, const mba_stores *r, int run)
 {
@@ -196,8 +196,9 @@ const mba_figure mba_figure_fig1 = {
     "Fig. 1 · operator breakdown",
     "Time of a training step by operator class: median step of the timeline, forward, loss, backward and optimizer.",
     "Each stack is one run. Percentages are of the {GPU time} (kernels and copies); the second view adds the idle "
-    "time between them, the third splits by phase. A kernel has the class of the operator that launched it; "
-    "kernels of {external programs|external program} are classified by the rules file.",
+    "time between them, the third splits by phase. A kernel has the class of the operator that launched it, so "
+    "the head's products are in the class of the loss here; the heading, F1 and all other shares of GEMM count them as "
+    "GEMM. Kernels of {external programs|external program} are classified by the rules file.",
     "a timeline: mambascope profile --model NAME --out run.db",
     true,
     breakdown_views,

@@ -20,7 +20,8 @@ static const mba_grid_column columns[] = { { "run", "run" },
                                            { "units_per_j", "units per J" },
                                            { "watts", "mean power, W" },
                                            { "limit_w", "limit, W" },
-                                           { "gemm_j", "GEMM, J" },
+                                           { "step_ms", "step, ms" },
+                                           { "gemm_j", "GEMM with head, J" },
                                            { "ssm_j", "SSM, J" },
                                            { "rest_j", "other kernels, J" },
                                            { "gaps_j", "gaps, J" },
@@ -34,7 +35,8 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
         const mba_analysis *a = r->run[i].a;
         const mba_energy    e = r->run[i].energy;
         if (isnan(e.step_j)) continue;
-        const double gemm = mba_energy_kind_j(&e, a, MBA_GEMM), ssm = mba_energy_kind_j(&e, a, MBA_SSM),
+        const double in_gemm = mba_kind_s(a, MBA_GEMM), head = in_gemm > 0 ? mba_products_s(a) / in_gemm : 1;
+        const double gemm = head * mba_energy_kind_j(&e, a, MBA_GEMM), ssm = mba_energy_kind_j(&e, a, MBA_SSM),
                      gaps = mba_energy_gaps_j(&e, a);
         mba_grid_text(g, mba_run_label(r, i));
         mba_grid_text(g, mba_run_is_foreign(a) ? "peer" : "ours");
@@ -43,6 +45,7 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, e.units_per_j);
         mba_grid_number(g, e.watts);
         mba_grid_number(g, e.limit_w);
+        mba_grid_number(g, 1e3 * a->plain_s);
         mba_grid_number(g, gemm);
         mba_grid_number(g, ssm);
         mba_grid_number(g, e.step_j - gemm - ssm - gaps);
@@ -50,6 +53,23 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, e.window_s);
     }
     return MBA_OK;
+}
+
+/* The power limit at which a unit takes the least energy, of stores that differ in nothing else. */
+static void add_sweep(mba_buf *b, const mba_stores *r, int run)
+{
+    const mba_analysis *a = r->run[run].a;
+    int                 best = run;
+    for (int i = 0; i < r->n; i++) {
+        const mba_analysis *x = r->run[i].a;
+        if (isnan(mba_env_value(x, "run.power_limit")) || strcmp(x->workload, a->workload) || x->units != a->units)
+            continue;
+        if (r->run[i].energy.unit_j < r->run[best].energy.unit_j) best = i;
+    }
+    if (best == run) return;
+    mba_buf_add(b, "; limited to %s W it takes %s mJ and %s\u00a0× the time",
+                mba_num(mba_env_value(r->run[best].a, "run.power_limit")).s,
+                mba_num(1e3 * r->run[best].energy.unit_j).s, mba_num(r->run[best].a->plain_s / a->plain_s).s);
 }
 
 /* A peer's step beside ours of the same workload and units; else the extent over all stores. */
@@ -66,6 +86,7 @@ static void heading(mba_buf *b, const mba_stores *r, int run)
             mba_buf_html(b, ours->workload);
             mba_buf_add(b, ": %s mJ per token in ours, %s in the peer's program, %s\u00a0×", mba_num(1e3 * x).s,
                         mba_num(1e3 * y).s, mba_num(y / x).s);
+            add_sweep(b, r, i);
             return;
         }
     mba_range seen = { NAN, NAN };
@@ -80,8 +101,8 @@ const mba_figure mba_figure_energy = {
     "Energy of a step by the driver's meter, and its division into classes by their GPU time.",
     "Units per J is the rate per watt. The meter does not separate kernels: a class that draws less power than the "
     "mean "
-    "gets too large a share. A {peer}'s steps run with our library attached, recording nothing. The power limit was "
-    "not changed, so there is no sweep over it.",
+    "gets too large a share. A {peer}'s steps run with our library attached, recording nothing. Stores named by "
+    "watts ran under that power limit (profile --power-limit).",
     "stores with 2 s of metered steps: mambascope profile --device cuda --model mamba2-headline",
     true,
     NULL,

@@ -39,7 +39,7 @@ static double floor_ms(const mba_analysis *a, int kind)
     return s > 0 ? 1e3 * s : NAN;
 }
 
-static const mba_grid_column peer_columns[] = { { "class", "class" },          { "floor_ms", "our floor, ms" },
+static const mba_grid_column peer_columns[] = { { "class", "operator class" }, { "floor_ms", "our floor, ms" },
                                                 { "ours_ms", "ours, ms" },     { "peer_ms", "peer, ms" },
                                                 { "faster", "peer / ours" },   { "ours_launches", "our launches" },
                                                 { "peer_launches", "peer's" }, { 0 } };
@@ -136,7 +136,8 @@ const mba_figure mba_figure_peers = {
     "Peers and ours · by operator class",
     "Kernel time of a step of the same workload and size by class: ours, the {peer}'s, and our {floor|operator floor}.",
     "The same collector measured both. Rules assign the peer's kernels to classes by name; work that it fuses "
-    "differently appears in another class. Its sorts and gathers (for the embedding) count as message passing.",
+    "differently appears in another class: our head is in that of the loss, a head of its own in GEMM. Its sorts and "
+    "gathers (for the embedding) count as message passing.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
     false,
@@ -167,7 +168,7 @@ static const mba_grid_column store_columns[] = { { "run", "run" },
                                                  { "idle_ms", "idle, ms" },
                                                  { "launches", "launches" },
                                                  { "percent_of_floor", "% of floor" },
-                                                 { "gemm_ms", "GEMM, ms" },
+                                                 { "gemm_ms", "GEMM with head, ms" },
                                                  { "ssm_ms", "SSM, ms" },
                                                  { "step_us_per_unit", "µs per unit" },
                                                  { 0 } };
@@ -187,7 +188,7 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 1e3 * a->idle_s);
         mba_grid_number(g, mba_launches_of(a));
         mba_grid_number(g, mba_percent_of_least(a, MBA_ALL_KERNELS));
-        mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_GEMM));
+        mba_grid_number(g, 1e3 * mba_products_s(a));
         mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_SSM));
         mba_grid_number(g, 1e6 * a->plain_s / a->units);
     }

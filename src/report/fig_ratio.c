@@ -32,7 +32,7 @@ static const mba_grid_column fig6_columns[] = { { "kernel", "kernel" },
                                                 { "ratio_b", "tensor : vector (b)" },
                                                 { "ratio_special", "tensor : special" },
                                                 { "hardware", "hardware (a)" },
-                                                { "limits", "limits by (a)" },
+                                                { "limits", "takes longer (a)" },
                                                 { 0 } };
 
 static mba_status fig6_numbers(mba_grid *g, const mba_stores *r, int run)
@@ -69,11 +69,11 @@ static void fig6_heading(mba_buf *b, const mba_stores *r, int run)
         mba_buf_put(b, "No kernel is mixed: none does comparable tensor and vector work");
         return;
     }
-    mba_buf_add(b,
-                "Vector work limits %d of %d mixed kernels by arithmetic, %d by issue slots: less than the"
-                " hardware's "
-                "%s : 1",
-                below, mixed, slots, mba_num(mba_hardware_ratio(a)).s);
+    mba_buf_add(
+        b,
+        "Vector work takes longer than tensor work in %d of %d mixed kernels by arithmetic, in %d by issue slots: "
+        "their ratio is below the hardware's %s : 1",
+        below, mixed, slots, mba_num(mba_hardware_ratio(a)).s);
 }
 
 /* Draws the hardware's ratio of tensor FLOPs to special functions, for the triangles. `other`: x of the other line. */
@@ -109,8 +109,8 @@ static mba_status fig6_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg_shade(&s, x.a, lanes.top - 4, at - x.a, lanes.bottom - lanes.top + 4, "vector");
     mba_svg_line(&s, at, lanes.top - 4, at, lanes.bottom, "ref", NULL);
     mba_svg_text(&s, at, lanes.top - 26, "b", 'm', "hardware %s : 1", mba_num(hardware).s);
-    mba_svg_text(&s, at - 5, lanes.top - 11, "t3", 'e', "← vector limits");
-    mba_svg_text(&s, at + 5, lanes.top - 11, "t3", 's', "tensor limits →");
+    mba_svg_text(&s, at - 5, lanes.top - 11, "t3", 'e', "← vector longer");
+    mba_svg_text(&s, at + 5, lanes.top - 11, "t3", 's', "tensor longer →");
     draw_special_line(&s, x, &lanes, a, at);
     for (int i = 0; i < chosen.n; i++) {
         const mba_kernel_view *k = chosen.k[i];
@@ -182,7 +182,7 @@ static const mba_grid_column floor_columns[] = { { "kernel", "kernel" },
                                                  { "tensor_us", "tensor, µs" },
                                                  { "vector_us", "vector, µs" },
                                                  { "special_us", "special, µs" },
-                                                 { "floor_by", "bound by" },
+                                                 { "floor_by", "floor set by" },
                                                  { "percent_of_floor", "% of floor" },
                                                  { "busiest", "busiest unit" },
                                                  { "busiest_pct", "%" },
@@ -287,8 +287,9 @@ const mba_figure mba_figure_roofline_time = {
     "Floors · measured time and the four floors",
     "The floor of a launch by each resource, from {least work} and {ceilings|ceiling}, and its median time on the "
     "timeline.",
-    "The rightmost floor is the {kernel floor}; the line to the measured tick is what could be saved. \"{Bound "
-    "by|bound by}\" and \"{busiest unit}\" are two statements; the table has both.",
+    "The rightmost floor is the {kernel floor}; the line to the measured tick is what could be saved. \"{Floor "
+    "set by|floor set by}\" is about work, \"{limited by}\" about the run; the table has both."
+    "",
     "least work and ceilings: mambascope profile --model NAME --out run.db",
     false,
     NULL,
@@ -300,7 +301,7 @@ const mba_figure mba_figure_roofline_time = {
     floor_legend
 };
 
-/* ---- Fig. 7: what limits ---- */
+/* ---- Fig. 7: what sets the floors, and vector against tensor work ---- */
 
 static const mba_grid_column fig7_columns[] = {
     { "kernels", "kernels" }, { "reading", "reading" }, { "percent", "% of their time" }, { 0 }
@@ -329,7 +330,7 @@ static int readings_of(reading *out, const mba_analysis *a, mba_group_of g)
     for (int f = 0; f < MBA_FLOORS; f++) {
         if (isnan(b.share[f])) continue;
         out[n].share = b.share[f], out[n].paint = paint[f];
-        snprintf(out[n++].text, sizeof out->text, "floor by %s", mba_floor_words((mba_floor)f));
+        snprintf(out[n++].text, sizeof out->text, "floor set by %s", mba_floor_words((mba_floor)f));
     }
     for (int i = 0; i < 4 && g != MBA_GEMM_KERNELS; i++) {
         if (isnan(mixed[i].share)) continue;
@@ -356,7 +357,7 @@ static mba_status fig7_numbers(mba_grid *g, const mba_stores *r, int run)
 }
 
 /* The heading answers two questions: vector against tensor work alone (the study's), and which of four resources
- * binds. */
+ * sets the floor. */
 static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_vector_bound v = mba_vector_bound_of(r->run[run].a, MBA_SSM_KERNELS);
@@ -365,22 +366,20 @@ static void fig7_heading(mba_buf *b, const mba_stores *r, int run)
     double                 least = NAN, most = NAN;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) least = fmin(least, all[i]), most = fmax(most, all[i]);
     if (isnan(s.percent_of_floor)) {
-        mba_buf_put(b, "What limits the kernels, by each rule");
+        mba_buf_put(b, "What sets the floors of the kernels");
         return;
     }
     if (!isnan(v.floor_a) && most - least > 0.005)
         mba_buf_add(b,
-                    "Compared with tensor work only, vector work limits mixed SSM kernels for %s to %s %% of "
-                    "their time: the counting rule decides. ",
+                    "Vector work takes longer than tensor work in mixed SSM kernels for %s to %s %% of their time: the "
+                    "counting rule decides. ",
                     mba_num(100 * least).s, mba_num(100 * most).s);
     else if (!isnan(v.floor_a))
-        mba_buf_add(
-            b, "Compared with tensor work only, vector work limits mixed SSM kernels for %s %% of their time by %s. ",
-            mba_num(100 * most).s, isnan(v.pipe_any) ? "their floors" : "every counting rule");
-    mba_buf_add(
-        b, "SSM time by the largest of four floors: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%",
-        mba_num(100 * s.share[MBA_BY_MEMORY]).s, mba_num(100 * s.share[MBA_BY_TENSOR]).s,
-        mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
+        mba_buf_add(b, "Vector work takes longer than tensor work in mixed SSM kernels for %s %% of their time by %s. ",
+                    mba_num(100 * most).s, isnan(v.pipe_any) ? "their floors" : "every counting rule");
+    mba_buf_add(b, "SSM time by what sets the floor: memory %s %%, tensor %s %%, vector %s %%, special functions %s %%",
+                mba_num(100 * s.share[MBA_BY_MEMORY]).s, mba_num(100 * s.share[MBA_BY_TENSOR]).s,
+                mba_num(100 * s.share[MBA_BY_VECTOR]).s, mba_num(100 * s.share[MBA_BY_SPECIAL]).s);
 }
 
 /* The readings of a group that answer one question: the floors, or those of mixed kernels. */
@@ -393,7 +392,7 @@ static int questions_of(question out[2], const reading *all, int n)
 {
     int floors = 0;
     while (floors < n && !strncmp(all[floors].text, "floor", 5)) floors++;
-    out[0] = (question){ "by the largest of four floors", 0, floors };
+    out[0] = (question){ "by what sets the floor", 0, floors };
     out[1] = (question){ "the mixed ones, vector against tensor", floors, n };
     mba_assert(floors <= MBA_FLOORS);
     return n > floors ? 2 : 1;
@@ -425,7 +424,8 @@ static mba_status fig7_draw(mba_canvas *c, double w, const mba_stores *r, int ru
         height += rh * n[g] + head * questions[g];
     }
     mba_assert(run >= 0 && run < r->n && height > 0);
-    mba_svg         s = mba_svg_begin(c, w, 20 + height + 40, "What limits the kernels, percent of the group's time");
+    mba_svg         s = mba_svg_begin(c, w, 20 + height + 40,
+                                      "What sets the floors of the kernels, percent of the group's time");
     const mba_scale x = mba_lin(0, 100, left, w - 44);
     mba_svg_axis(&s, x, 16, 20 + height, "% of the time of the group");
     const bool study = !isnan(r->run[run].a->best.tensor);
@@ -455,12 +455,13 @@ static bool has_bounds(const mba_stores *r, int run)
 
 const mba_figure mba_figure_fig7 = {
     "fig7",
-    "What limits",
+    "Vector-bound share",
     "Fig. 7 · vector-bound share",
-    "Share of the time in kernels bound by each resource, and of {mixed kernels|mixed kernel} bound by vector "
-    "work under each rule ({vector-bound share}).",
-    "The figure answers two questions. By the largest floor: which of four resources, including memory, limits "
-    "a kernel. Vector against tensor (the study's question, card F7): which of the two takes longer in kernels "
+    "Share of the time in kernels whose floor each resource sets, and of {mixed kernels|mixed kernel} in which vector "
+    "work takes longer than tensor work, by each rule ({vector-bound share}).",
+    "The figure answers two questions. {Floor set by|floor set by}: which of four resources, including memory, needs "
+    "most time for a kernel's work. Vector against tensor (the study's question, card F7): which of the two takes "
+    "longer in kernels "
     "that do both, regardless of memory. {Floors|kernel floor} use {least work}; pipes use counters. Where the rules "
     "disagree, "
     "the claim depends on the convention.",

@@ -82,7 +82,7 @@ static void fig2_heading(mba_buf *b, const mba_stores *r, int run)
     for (int f = 1; f < MBA_FLOORS; f++)
         if (bounds.share[f] > bounds.share[top]) top = f;
     mba_buf_add(b,
-                "%s %% of the kernel time is in kernels bound by %s; all kernels together run at %s %% of "
+                "%s %% of the kernel time is in kernels whose floor %s sets; all kernels together run at %s %% of "
                 "their floors",
                 mba_num(100 * bounds.share[top]).s,
                 top == MBA_BY_TENSOR && isnan(r->run[run].a->best.tensor) ? "matrix products"
@@ -377,8 +377,8 @@ const mba_figure mba_figure_fig2 = {
     "share of the step. An FMA counts as 2 FLOPs; times are those of the counter run.",
     "Solid lines were measured in this run; dashed ones come from the data sheet or from the machine file of "
     "the simulator. The marks of one kernel have the same height: the further right, the fewer bytes per FLOP "
-    "at that level. A kernel whose DRAM mark lies on the slope is bound by DRAM. A kernel far below slope and "
-    "roof is bound by neither; its card names the limit. Hollow circles are {least work} over {compulsory bytes}, "
+    "at that level. A kernel whose DRAM mark lies on the slope is {limited by} DRAM. A kernel far below slope and "
+    "roof is limited by neither; its card says by what. Hollow circles are {least work} over {compulsory bytes}, "
     "for kernels without counters. Marks beyond the axis (TMA copies bypass the L1 counters) are in the table "
     "only.",
     "operation and byte counts: mambascope profile --model NAME --metric-sets roofline --out run.db",

@@ -81,7 +81,7 @@ static double l1_hits(const mba_analysis *a)
 static const quantity quantities[] = {
     { "Fig. 1, F1", "GEMM, of the step", "%", 0, 60, gemm },
     { "Fig. 1, F2", "SSM operators, of the step", "%", 0, 20, ssm },
-    { "Fig. 2, F3", "time in kernels bound by memory", "%", 50, 100, bound_memory },
+    { "Fig. 2, F3", "time, floor set by memory", "%", 50, 100, bound_memory },
     { "Fig. 2, F3", "vector FLOP per DRAM byte", "FLOP/byte", 0, 3.5, vector_dram },
     { "Fig. 2, F3", "all FLOP per DRAM byte", "FLOP/byte", 0, 3.5, both_dram },
     { "Fig. 2, F3", "least vector FLOP per compulsory byte", "FLOP/byte", 0, 3.5, least_vector },

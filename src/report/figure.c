@@ -79,6 +79,21 @@ const char *mba_run_label(const mba_stores *r, int run)
     return r->run[run].label;
 }
 
+const char *mba_run_words(const mba_stores *r, int run)
+{
+    mba_assert(run >= 0 && run < r->n);
+    return r->run[run].words;
+}
+
+mba_name mba_run_store(const mba_run *run)
+{
+    mba_name    w;
+    const char *path = mba_store_path(run->store), *slash = strrchr(path, '/');
+    snprintf(w.s, sizeof w.s, "%.100s: %.90s%s%.90s", mba_short(slash ? slash + 1 : path, 60).s,
+             mba_short(run->a->workload, 40).s, *run->a->batch ? ", " : "", mba_short(run->a->batch, 40).s);
+    return w;
+}
+
 bool mba_run_is_foreign(const mba_analysis *a) { return a->nnodes == 0; }
 
 bool mba_run_is_cpu(const mba_analysis *a) { return !strcmp(a->device, "cpu"); }
@@ -212,6 +227,12 @@ static const kind_words *words_of(int kind)
 const char *mba_kind_paint(int kind) { return words_of(kind)->paint; }
 const char *mba_kind_long(int kind) { return words_of(kind)->text; }
 bool        mba_kind_is_light(int kind) { return words_of(kind)->light; }
+
+double mba_class_s(const mba_analysis *a, int kind)
+{
+    const double head = mba_products_s(a) - mba_kind_s(a, MBA_GEMM);
+    return mba_kind_s(a, kind) + (kind == MBA_GEMM ? head : kind == MBA_EMBED_LOSS ? -head : 0);
+}
 
 const char *mba_class_paint(mba_kernel_class c)
 {

@@ -45,6 +45,10 @@ void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", a
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
+/* What the run is, in words of the first screen: "Mamba-2 (fused)"; the label where the matrix has no column for it. */
+const char *mba_run_words(const mba_stores *r, int run);
+/* "mamba2.db: mamba2-headline, batch 4 x length 4096". */
+mba_name mba_run_store(const mba_run *run);
 /* the run is not shown itself: it is the model of a run that is shown, at another size */
 bool        mba_run_is_size(const mba_stores *r, int run);
 bool        mba_run_is_foreign(const mba_analysis *a); /* a program that is not ours: no graph of operators */
@@ -92,9 +96,11 @@ double    mba_lanes_at(const mba_lanes *rows, int i); /* the middle of row i */
 void      mba_lanes_label(mba_svg *s, const mba_lanes *rows, int i, const mba_analysis *a, const mba_kernel_view *k);
 
 /* ---- colours and words ---- */
-const char *mba_kind_paint(int kind);    /* "gemm", "ssm", .. of report.css */
-const char *mba_kind_long(int kind);     /* "GEMM", "normalisation", .. */
-bool        mba_kind_is_light(int kind); /* needs dark text */
+const char *mba_kind_paint(int kind); /* "gemm", "ssm", .. of report.css */
+const char *mba_kind_long(int kind);
+/* Seconds of a class in a step. The head's products run inside the loss operator; here they count as GEMM. */
+double      mba_class_s(const mba_analysis *a, int kind); /* "GEMM", "normalisation", .. */
+bool        mba_kind_is_light(int kind);                  /* needs dark text */
 const char *mba_class_paint(mba_kernel_class c);
 void        mba_legend_item(mba_buf *b, const char *paint, const char *text);
 void        mba_legend_view(mba_buf *b, int view, const char *paint, const char *text); /* shown with this view only */

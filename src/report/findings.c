@@ -37,7 +37,7 @@ static void say_gemm(mba_buf *b, const mba_stores *r, int run)
     int                 top = MBA_GEMM;
     double              top_s = mba_products_s(a);
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
-        const double s = mba_kind_s(a, k) - (k == MBA_EMBED_LOSS ? head_s : 0);
+        const double s = mba_class_s(a, k);
         if (k != MBA_GEMM && s > top_s) top = k, top_s = s;
     }
     if (top == MBA_GEMM) mba_buf_add(b, "GEMM is the largest class of the %s", mba_step_word(a));
@@ -52,7 +52,7 @@ static void spark_classes(mba_canvas *c, const mba_stores *r, int run)
 {
     mba_bar_part p[MBA_BREAKDOWN_KINDS];
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
-        p[k] = (mba_bar_part){ percent_of(r->run[run].a, k) / 100, mba_kind_paint(k) };
+        p[k] = (mba_bar_part){ mba_class_s(r->run[run].a, k) / r->run[run].a->busy_s, mba_kind_paint(k) };
     mba_spark_strip(c, p, MBA_BREAKDOWN_KINDS, "classes of the step, in the order of Fig. 1");
 }
 
@@ -91,8 +91,9 @@ static void say_memory(mba_buf *b, const mba_stores *r, int run)
     const mba_intensity in = mba_intensity_of(r->run[run].a, MBA_ALL_KERNELS);
     const double        vector = isnan(in.least[1]) ? in.executed[1][0] : in.least[1];
     const double        both = isnan(in.least[2]) ? in.executed[2][0] : in.least[2];
-    mba_buf_put(b, "Share of the kernel time in kernels bound by memory. The study: all are memory-bound, below "
-                   "3.5 FLOP/byte.");
+    mba_buf_put(b,
+                "Share of the kernel time in kernels whose floor memory sets. The study: all are memory-bound, below "
+                "3.5 FLOP/byte.");
     if (isnan(both)) return;
     mba_buf_add(b, " Here %s with tensor FLOPs", mba_num(both).s);
     if (!isnan(vector)) mba_buf_add(b, ", %s with vector FLOPs only", mba_num(vector).s);
@@ -108,7 +109,7 @@ static void spark_bounds(mba_canvas *c, const mba_stores *r, int run)
     mba_bar_part             p[MBA_FLOORS];
     if (isnan(bound.percent_of_floor)) return;
     for (int k = 0; k < MBA_FLOORS; k++) p[k] = (mba_bar_part){ bound.share[k], paints[k] };
-    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by bound: memory, tensor, vector, special functions");
+    mba_spark_strip(c, p, MBA_FLOORS, "kernel time by what sets the floor: memory, tensor, vector, special functions");
 }
 
 /* F4 */
@@ -180,14 +181,14 @@ double mba_percent_vector(const mba_analysis *a)
     return most;
 }
 
-/* Adds what claim F7 ignores: memory binds kernels too, as Fig. 7 shows. */
+/* Adds what claim F7 ignores: memory sets floors too, as Fig. 7 shows. */
 static void say_all_floors(mba_buf *b, const mba_analysis *a)
 {
     const mba_bounds bound = mba_bounds_of(a, MBA_SSM_KERNELS);
     if (isnan(bound.percent_of_floor)) return;
     mba_buf_add(b,
-                " By the largest of all four floors, memory limits SSM kernels for %s %% of their time, "
-                "vector work for %s %% (Fig. 7 has both).",
+                " Of all four floors, memory sets that of SSM kernels for %s %% of their time, vector work for %s %% "
+                "(Fig. 7 has both).",
                 mba_num(100 * bound.share[MBA_BY_MEMORY]).s, mba_num(100 * bound.share[MBA_BY_VECTOR]).s);
 }
 
@@ -259,11 +260,12 @@ static const card answers[] = {
     { "GEMM share?", "F1", "% GEMM", "fig1", "Operators", percent_gemm, say_gemm, spark_classes },
     { "Mean bandwidth?", "F4", "% of DRAM bandwidth", "fig4", "Bandwidth", percent_bandwidth, say_bandwidth,
       spark_bandwidth },
-    { "Vector-bound?", "F7", "% vector-bound", "fig7", "What limits", mba_percent_vector, say_vector, spark_vector },
+    { "Vector-bound?", "F7", "% vector-bound", "fig7", "Vector-bound share", mba_percent_vector, say_vector,
+      spark_vector },
 };
 static const card others[] = {
     { "", "F2", "% SSM operators", "fig1", "Operators", percent_ssm, say_ssm, spark_ssm },
-    { "", "F3", "% bound by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
+    { "", "F3", "% of time, floor set by memory", "fig2", "Roofline", percent_memory, say_memory, spark_bounds },
     { "How far from the floor?", NULL, "% of the floor", "roofline_time", "Floors", percent_floor, say_floor,
       spark_floor },
 };
@@ -382,6 +384,18 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
 
 /* ---- bands ---- */
 
+/* The claims of a run. Beside a matrix they are those of its column: only pairs with this store decide F5, F9 and F10,
+ * and F1 to F3 have what holds for this run alone; the matrix has the verdicts over all runs. */
+static void judge_run(const mba_stores *r, int run, mba_claim out[MBA_CLAIMS])
+{
+    if (!mba_has_matrix(r)) {
+        mba_claims_judge(r->run[run].a, out);
+        return;
+    }
+    mba_claims_judge_own(r->run[run].a, out);
+    for (int i = 0; i < MBA_CLAIMS; i++) out[i].verdict = out[i].here;
+}
+
 static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
 {
     int all = 0;
@@ -416,7 +430,7 @@ void mba_part_answers(mba_canvas *c, const mba_stores *r)
     mba_run_switch(&c->out, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim claims[MBA_CLAIMS];
-        mba_claims_judge(r->run[i].a, claims);
+        judge_run(r, i, claims);
         mba_run_open(&c->out, r, i);
         mba_buf_put(&c->out, "<div class=\"band five\">");
         if (mba_run_is_cpu(r->run[i].a)) { // bandwidth, vector units, stalls and what-ifs are questions about a GPU
@@ -437,7 +451,7 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
     mba_run_switch(&c->out, r);
     for (int i = 0; i < r->shown; i++) {
         mba_claim claims[MBA_CLAIMS];
-        mba_claims_judge(r->run[i].a, claims);
+        judge_run(r, i, claims);
         mba_run_open(&c->out, r, i);
         mba_buf_put(&c->out, "<div class=\"band\">");
         band(c, others, mba_run_is_cpu(r->run[i].a) ? OF_FLOOR : sizeof others / sizeof *others, r, i, claims);
@@ -469,41 +483,65 @@ static void rules(mba_buf *b, const mba_claim *c)
     mba_buf_put(b, "</tbody></table></div>");
 }
 
-void mba_part_claims(mba_buf *b, const mba_stores *r)
+static void chip_cell(mba_buf *b, mba_verdict v)
 {
-    mba_claim any[MBA_CLAIMS];
+    mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(v), mba_verdict_name(v));
+}
+
+/* Without a matrix (m NULL) a run has its verdict; with one, what holds in this run and the verdict over all. */
+static void claim_row(mba_buf *b, const mba_claim *c, const mba_matrix *m, int i, bool lacking)
+{
+    const char *cell[] = { c->id, c->claim, c->target, c->measured };
+    mba_buf_put(b, "<tr>");
+    for (int j = 0; j < 4; j++) {
+        mba_buf_put(b, "<td>");
+        mba_buf_html(b, *cell[j] ? cell[j] : "–");
+        if (j == 3 && *c->sensitivity)
+            mba_buf_put(b, "<p class=\"small\">By another rule: "), mba_buf_html(b, c->sensitivity),
+                mba_buf_put(b, ".</p>");
+        mba_buf_put(b, "</td>");
+    }
+    chip_cell(b, c->verdict);
+    if (m) chip_cell(b, m->suite[i]);
+    if (lacking) mba_buf_put(b, "<td>"), mba_buf_html(b, c->needs), mba_buf_put(b, "</td>");
+    mba_buf_put(b, "</tr>\n");
+}
+
+static void claims_of_run(mba_buf *b, const mba_stores *r, int run, const mba_matrix *m)
+{
+    mba_claim c[MBA_CLAIMS];
+    bool      lacking = false; // some claim needs more data
+    judge_run(r, run, c);
+    for (int k = 0; k < MBA_CLAIMS; k++) lacking |= *c[k].needs != 0;
+    mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"claims of ");
+    mba_buf_html(b, mba_run_label(r, run));
+    mba_buf_put(b, "\"><table class=\"claims\"><thead><tr><th scope=\"col\">id</th><th scope=\"col\">claim</th><th "
+                   "scope=\"col\">target</th><th scope=\"col\">measured</th>");
+    mba_buf_put(b, m ? "<th scope=\"col\">in this run</th><th scope=\"col\">over all runs</th>"
+                     : "<th scope=\"col\">verdict</th>");
+    mba_buf_put(b, lacking ? "<th scope=\"col\">needs</th></tr></thead><tbody>" : "</tr></thead><tbody>");
+    for (int k = 0; k < MBA_CLAIMS; k++) claim_row(b, &c[k], m, k, lacking);
+    mba_buf_put(b, "</tbody></table></div>");
+}
+
+mba_status mba_part_claims(mba_buf *b, const mba_stores *r)
+{
+    mba_claim   any[MBA_CLAIMS];
+    mba_matrix *m;
+    MBA_TRY(mba_matrix_of_stores(&m, r));
     mba_claims_judge(r->run[0].a, any);
     rules(b, any);
+    if (m)
+        mba_buf_put(b, "<p class=\"small\"><b>In this run</b>: what holds for it alone, as in its column of the <a "
+                       "href=\"#verdicts\">matrix</a>. <b>Over all runs</b>: the verdict. They differ where a claim "
+                       "is about several models (F1 to F3) or compares stores (F5, F9, F10), and this run is not "
+                       "among those that decide.</p>");
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
-        mba_claim c[MBA_CLAIMS];
-        bool      lacking = false; // some claim needs more data
-        mba_claims_judge(r->run[i].a, c);
-        for (int k = 0; k < MBA_CLAIMS; k++) lacking |= *c[k].needs != 0;
         mba_run_open(b, r, i);
-        mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"claims of ");
-        mba_buf_html(b, mba_run_label(r, i));
-        mba_buf_put(b, "\"><table class=\"claims\"><thead><tr><th scope=\"col\">id</th><th scope=\"col\">claim</th><th "
-                       "scope=\"col\">target</th><th scope=\"col\">measured</th>"
-                       "<th scope=\"col\">verdict</th>");
-        mba_buf_put(b, lacking ? "<th scope=\"col\">needs</th></tr></thead><tbody>" : "</tr></thead><tbody>");
-        for (int k = 0; k < MBA_CLAIMS; k++) {
-            const char *cell[] = { c[k].id, c[k].claim, c[k].target, c[k].measured };
-            mba_buf_put(b, "<tr>");
-            for (int j = 0; j < 4; j++) {
-                mba_buf_put(b, "<td>");
-                mba_buf_html(b, *cell[j] ? cell[j] : "–");
-                if (j == 3 && *c[k].sensitivity)
-                    mba_buf_put(b, "<p class=\"small\">By another rule: "), mba_buf_html(b, c[k].sensitivity),
-                        mba_buf_put(b, ".</p>");
-                mba_buf_put(b, "</td>");
-            }
-            mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(c[k].verdict),
-                        mba_verdict_name(c[k].verdict));
-            if (lacking) mba_buf_put(b, "<td>"), mba_buf_html(b, c[k].needs), mba_buf_put(b, "</td>");
-            mba_buf_put(b, "</tr>\n");
-        }
-        mba_buf_put(b, "</tbody></table></div>");
+        claims_of_run(b, r, i, m);
         mba_run_end(b);
     }
+    mba_matrix_destroy(m);
+    return MBA_OK;
 }

@@ -29,7 +29,7 @@ static runs runs_of(const mba_stores *r, const mba_matrix *m)
         for (int c = 0; m && c < MBA_COLUMNS; c++) column |= m->store[c] == r->run[i].a;
         if (!is_counted(&r->run[i]) || (i >= r->shown && !column)) continue;
         all.run[all.n] = &r->run[i];
-        all.label[all.n++] = mba_run_label(r, i);
+        all.label[all.n++] = mba_run_words(r, i);
     }
     return all;
 }
@@ -56,11 +56,11 @@ static void limits_heading(mba_buf *b, const runs *r)
         for (int i = 0; i < r->n; i++)
             if ((int)mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).most == l) of[n++] = i;
         if (!n) continue;
-        const char *name = mba_step_limit_name((mba_step_limit)l);
+        const char *name = l == MBA_STEP_CHIP ? "on-chip units" : mba_step_limit_name((mba_step_limit)l);
         const bool  lower = name[0] >= 'a' && name[0] <= 'z';
         mba_buf_put(b, any ? "; " : "");
         mba_buf_add(b, "%c%s", !any && lower ? name[0] - 'a' + 'A' : name[0], name + 1);
-        mba_buf_put(b, l == MBA_STEP_PRODUCTS ? " limit " : " limits ");
+        mba_buf_put(b, l == MBA_STEP_PRODUCTS || l == MBA_STEP_CHIP ? " limit " : " limits ");
         for (int k = 0; k < n; k++) {
             mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
             mba_buf_html(b, r->label[of[k]]);
@@ -103,10 +103,11 @@ static void limits_card(mba_buf *b, const runs *r)
     mba_buf_put(b, "</ul><div class=\"lrs\">");
     for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
     mba_buf_add(b,
-                "</div><p class=\"foot\">%% of the step. A unit limits a kernel from %.0f %% of its peak on, tensor "
-                "units first; below that latency does. On chip: L1/shared memory, issue slots, vector pipes, special "
-                "functions. Host: gaps "
-                "between kernels, copies. <a href=\"#fig2\">Roofline</a></p></div>",
+                "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel, tensor units "
+                "first, if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
+                "work can take here, set by memory, tensor, vector or special work. On chip: L1/shared memory, issue "
+                "slots, vector pipes, special functions. Host: gaps between kernels, copies. <a "
+                "href=\"#fig2\">Roofline</a></p></div>",
                 MBA_BUSY_PCT);
 }
 
@@ -142,7 +143,7 @@ static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
     mba_buf_put(b, "<h2><code>");
     mba_buf_html(b, most.kernel ? mba_short(most.kernel->row->name, 40).s : "none");
     mba_buf_put(b, "</code> of ");
-    mba_buf_html(b, most.kernel ? most.run->label : "these runs");
+    mba_buf_html(b, most.kernel ? most.run->words : "these runs");
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
                 mba_two_digits(100 * most.part).s);
     for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
@@ -204,7 +205,7 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
     else mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models beyond doubt</h2>", helped, all);
     mba_buf_put(b, "<ul class=\"fx\">");
     for (int i = 0; i < r->shown; i++)
-        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_label(r, i));
+        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_words(r, i));
     mba_buf_add(b,
                 "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
                 "everything, apart. Bands from the errors of whole steps (measured over predicted %s to %s); "

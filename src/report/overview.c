@@ -78,7 +78,11 @@ static double class_part(const mba_analysis *a, int kind)
     return mba_kind_s(a, MBA_OTHER) > 0.5 * a->busy_s ? NAN : 100 * mba_kind_s(a, kind) / a->busy_s;
 }
 
-static double gemm_part(const mba_analysis *a) { return class_part(a, MBA_GEMM); }
+/* With the head's products, as everywhere on the page but in tables by operator class. */
+static double gemm_part(const mba_analysis *a)
+{
+    return isnan(class_part(a, MBA_GEMM)) ? NAN : 100 * mba_products_s(a) / a->busy_s;
+}
 static double ssm_part(const mba_analysis *a) { return class_part(a, MBA_SSM); }
 static double ssm_gb_s(const mba_analysis *a)
 {
@@ -132,7 +136,9 @@ static void how_ssm_runs(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, " SSM kernels move ");
         put_spread(b, moved, "GB/s");
         mba_buf_put(b, " to and from DRAM (mean over launches)");
-        mba_buf_put(b, vector.known ? "; by the rule with the highest value, vector work limits " : ".");
+        mba_buf_put(b, vector.known
+                           ? "; by the rule with the highest value, vector work takes longer than tensor work for "
+                           : ".");
     }
     if (!moved.known || !vector.known) return;
     put_spread(b, vector, "%");
@@ -160,8 +166,8 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, " Largest possible gain: <b>");
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
-        if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
-        mba_buf_add(b, ", %s\u00a0%% of the step above its floor (bound by %s).", mba_num(100 * most.part).s,
+        if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->words);
+        mba_buf_add(b, ", %s\u00a0%% of the step above its floor, which %s sets.", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
 }
@@ -194,11 +200,11 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
     const mba_analysis *a = run->a;
     double              at = left;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
-        const double part = mba_kind_s(a, k) / a->busy_s, w = (right - left) * part;
+        const double part = mba_class_s(a, k) / a->busy_s, w = (right - left) * part;
         if (w >= 0.6)
             mba_svg_bar(s, at, y, w, h, "bar", mba_kind_paint(k),
-                        mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", run->label, mba_kind_long(k),
-                                mba_num(1e3 * mba_kind_s(a, k)).s, mba_num(100 * part).s),
+                        mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", run->words, mba_kind_long(k),
+                                mba_num(1e3 * mba_class_s(a, k)).s, mba_num(100 * part).s),
                         NULL);
         if (w > 30)
             mba_svg_text(s, at + w / 2, y + h / 2 + 4, mba_kind_is_light(k) ? "inv2" : "inv", 'm', "%.0f", 100 * part);
@@ -215,13 +221,13 @@ static void facts(mba_svg *s, const mba_run *run, double y)
     if (a->plain_s > 0 && a->units > 0)
         snprintf(rate, sizeof rate, "%s %s/s", mba_num(a->units / a->plain_s).s, *a->unit ? a->unit : "units");
     if (s->narrow) {
-        mba_svg_text(s, 0, y + 11, "b", 's', "%s", mba_short(run->label, 28).s);
+        mba_svg_text(s, 0, y + 11, "b", 's', "%s", mba_short(run->words, 28).s);
         mba_svg_text(s, s->w, y + 11, "", 'e', "%s ms", mba_num(ms).s);
         mba_svg_text(s, 0, y + 46, "t3", 's', "%s", rate);
         if (!isnan(met)) mba_svg_text(s, s->w, y + 46, "t3", 'e', "%s %% of floor", mba_num(met).s);
         return;
     }
-    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->label, 24).s);
+    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->words, 24).s);
     mba_svg_text(s, 656, y + 15, "b", 'e', "%s ms", mba_num(ms).s);
     mba_svg_text(s, 772, y + 15, "t2", 'e', "%s", rate);
     if (!isnan(met)) mba_svg_text(s, 860, y + 15, "t2", 'e', "%s %%", mba_num(met).s);
@@ -233,7 +239,7 @@ static void picture(mba_canvas *c, const mba_stores *r, double w)
     const double rh = narrow ? 56 : 25, top = narrow ? 2 : 18;
     mba_svg      s = mba_svg_begin(c, w, top + rh * r->shown, "A step of every run by operator class");
     if (!narrow) {
-        mba_svg_text(&s, 216, 12, "t3", 's', "kernel time of a step by operator class, %%");
+        mba_svg_text(&s, 216, 12, "t3", 's', "kernel time of a step by class, %%; GEMM with the head");
         mba_svg_text(&s, 656, 12, "t3", 'e', "step, without profiler");
         mba_svg_text(&s, 772, 12, "t3", 'e', "rate");
         mba_svg_text(&s, 860, 12, "t3", 'e', "of floor");
@@ -257,7 +263,7 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     const bool          plain = !isnan(a->plain_s), attached = !isnan(a->attached_s);
     if (!plain && !attached && isnan(a->timeline_s)) return;
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
-    mba_buf_html(b, mba_run_label(r, run));
+    mba_buf_html(b, mba_run_words(r, run));
     if (plain)
         mba_buf_add(b, ": <b>%s ms</b> without profiler (step times and rates of this page)",
                     mba_num(1e3 * a->plain_s).s);

@@ -17,8 +17,10 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<div class=\"ctl\"><span class=\"lab\">run</span><div class=\"seg\" data-for=\"main\" "
                    "data-key=\"run\" role=\"group\" aria-label=\"run\">");
     for (int i = 0; i < r->shown; i++) {
-        mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\">", i, i ? "false" : "true");
-        mba_buf_html(b, mba_run_label(r, i));
+        mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\" title=\"", i, i ? "false" : "true");
+        mba_buf_html(b, mba_run_store(&r->run[i]).s);
+        mba_buf_put(b, "\">");
+        mba_buf_html(b, mba_run_words(r, i));
         mba_buf_put(b, "</button>");
     }
     mba_buf_put(b, "</div></div>");
@@ -209,7 +211,7 @@ static mba_status part(mba_buf *b, const char *name, const mba_stores *r)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(parts[i].name, name)) mba_buf_put(b, parts[i].open);
     if (!strcmp(name, "explorer")) st = mba_part_explorer(b, r);
-    else if (!strcmp(name, "claims")) mba_part_claims(b, r);
+    else if (!strcmp(name, "claims")) st = mba_part_claims(b, r);
     else st = mba_part_method(b, r);
     mba_buf_put(b, "</article>\n");
     return st;
@@ -252,7 +254,7 @@ static void doubts(mba_buf *b, const mba_stores *r)
         mba_doubt d[MBA_DOUBTS_MAX];
         for (int k = 0, n = mba_doubts_of(d, r->run[i].a); k < n; k++, any = true) {
             mba_buf_put(b, any ? "<br>" : "<p class=\"banner\" id=\"doubts\">");
-            mba_buf_html(b, mba_run_label(r, i));
+            mba_buf_html(b, mba_run_words(r, i));
             mba_buf_put(b, ": ");
             mba_buf_html(b, d[k].text);
         }
@@ -339,7 +341,7 @@ static void head(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
     navigation(b, r);
     mba_buf_put(b, "<main id=\"main\"><section id=\"answer\" class=\"head\" aria-label=\"answer\">");
     mba_part_title(b, r);
-    if (m) mba_part_verdicts(c, m);
+    if (m) mba_part_verdicts(c, r, m);
     mba_part_lead(b, r);
     if (!m) answers(c, r);
     mba_part_cards(b, r, m);

@@ -16,8 +16,9 @@ void mba_part_overview(mba_canvas *c, const mba_stores *r);
 double mba_percent_vector(const mba_analysis *a);
 
 /* verdicts.c: the claims over all stores. No matrix (*out NULL) where they have fewer than two of its columns. */
+bool                mba_has_matrix(const mba_stores *r);
 MBA_MUST mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r);
-void                mba_part_verdicts(mba_canvas *c, const mba_matrix *m);
+void                mba_part_verdicts(mba_canvas *c, const mba_stores *r, const mba_matrix *m);
 
 /* first_screen.c: what limits each run, the kernel to fix, the hardware that helps; nothing without GPU counters. */
 void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m);
@@ -30,9 +31,9 @@ void mba_question_open(mba_buf *b, const mba_figure *f);
 void mba_question_sure(mba_buf *b, const mba_figure *f, const mba_stores *r);
 
 /* findings.c: the five answers, the other cards, and the eleven claims with their verdicts. */
-void mba_part_answers(mba_canvas *c, const mba_stores *r);
-void mba_part_findings(mba_canvas *c, const mba_stores *r);
-void mba_part_claims(mba_buf *b, const mba_stores *r);
+void                mba_part_answers(mba_canvas *c, const mba_stores *r);
+void                mba_part_findings(mba_canvas *c, const mba_stores *r);
+MBA_MUST mba_status mba_part_claims(mba_buf *b, const mba_stores *r);
 
 /* explorer.c: one table of kernels that sorts and filters, and their records for the script. */
 MBA_MUST mba_status mba_part_explorer(mba_buf *b, const mba_stores *r);

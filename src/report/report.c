@@ -61,12 +61,28 @@ static void name_run(mba_stores *r, int i)
     name_layers(run);
 }
 
+/* Runs that stand for a column of the matrix of verdicts have its title; a set of fewer than two columns has none. */
+static void name_in_words(mba_stores *r)
+{
+    const mba_analysis *column[MBA_COLUMNS];
+    mba_analysis       *store[MBA_RUNS_MAX];
+    for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
+    mba_matrix_choose(column, store, r->n);
+    for (int i = 0; i < r->n; i++) {
+        snprintf(r->run[i].words, sizeof r->run[i].words, "%s", r->run[i].label);
+        for (int c = 0; c < MBA_COLUMNS && mba_has_matrix(r); c++)
+            if (column[c] == store[i])
+                snprintf(r->run[i].words, sizeof r->run[i].words, "%s", mba_matrix_column_title((mba_matrix_column)c));
+    }
+}
+
 bool mba_run_is_empty(const mba_run *run) { return isnan(run->a->plain_s) && run->a->nkernels == 0; }
 
 void mba_stores_show(mba_stores *r, int shown)
 {
     r->shown = shown > 0 && shown < r->n ? shown : r->n;
     for (int i = 0; i < r->n; i++) name_run(r, i);
+    name_in_words(r);
 }
 
 static void set_beside(mba_stores *r)

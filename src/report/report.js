@@ -188,9 +188,9 @@ function card(k) {
   const stall = k.stalls.reduce((s, x) => s + x[1], 0);
   const none = what => `<p class="small">Not measured; use ${what}.</p>`;
   const waits = k.stalls.map(([n, v]) => [esc(n.replaceAll("_", " ")), 100 * v / stall, fmt(v), "ssm"]);
-  const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs, bound by ${esc(k.bound)}: ` +
+  const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs, set by ${esc(k.bound)}: ` +
     `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}${k.above ? ": " + esc(k.above) : ""}. ` : "";
-  const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %.` : "";
+  const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %${k.limit ? `: limited by ${esc(k.limit)}` : ""}.` : "";
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
     <p class="small">${share}${busiest}</p></div>

@@ -6,10 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A GPU whose power is limited for a run is another machine. */
+static bool same_machine(const mba_analysis *a, const mba_analysis *b)
+{
+    const double x = mba_env_value(a, "run.power_limit"), y = mba_env_value(b, "run.power_limit");
+    return !strcmp(mba_run_device(a), mba_run_device(b)) && (x == y || (isnan(x) && isnan(y)));
+}
+
 bool mba_same_model(const mba_run *a, const mba_run *b)
 {
-    return *a->a->workload && !strcmp(a->a->workload, b->a->workload)
-           && !strcmp(mba_run_device(a->a), mba_run_device(b->a)) && !strcmp(a->a->parameters, b->a->parameters);
+    return *a->a->workload && !strcmp(a->a->workload, b->a->workload) && same_machine(a->a, b->a)
+           && !strcmp(a->a->parameters, b->a->parameters);
 }
 
 bool mba_same_size(const mba_run *a, const mba_run *b)
@@ -51,6 +58,7 @@ mba_ssm_sums mba_ssm_of(const mba_analysis *a)
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !mba_in_group(k, MBA_SSM_KERNELS)) continue;
         t.s += k->step_s;
+        t.counted_s += k->per_step * k->counted.time_s;
         t.least_flops += k->per_step * (k->least.tensor_flops + k->least.vector_flops);
         t.bytes += k->per_step * k->counted.dram_bytes;
         t.l2_bytes += k->per_step * k->counted.l2_bytes;

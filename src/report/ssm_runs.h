@@ -15,15 +15,15 @@ mba_name mba_variants_of(const mba_analysis *a);
 /* Whether an SSM operator has a variant whose name begins so. */
 bool mba_has_variant(const mba_analysis *a, const char *prefix);
 
-/* Sums over the SSM kernels of a step, and the mean lifetime of their blocks, weighted by time. Bytes and lifetime are
- * NaN if one of them was not counted. */
+/* Sums over the SSM kernels of a step, and the mean lifetime of their blocks, weighted by time. s is their time on the
+ * timeline, counted_s that of the runs that counted the bytes. What counters give is NaN if one of them has none. */
 typedef struct mba_ssm_sums {
-    double s, least_flops, bytes, l2_bytes, block_s;
+    double s, counted_s, least_flops, bytes, l2_bytes, block_s;
 } mba_ssm_sums;
 mba_ssm_sums mba_ssm_of(const mba_analysis *a);
 
-/* Time-weighted DRAM bandwidth. NaN unless bytes were counted: least bytes over time are only a bound and cannot be
- * compared. */
+/* DRAM bytes over the time of the counter runs. NaN unless bytes were counted: least bytes over time are only a bound
+ * and cannot be compared. */
 double mba_ssm_gb_s(const mba_analysis *a);
 
 #endif

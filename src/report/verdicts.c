@@ -9,19 +9,23 @@
 
 enum { COLUMNS_LEAST = 2 }; /* one column has numbers, but no verdict */
 
+bool mba_has_matrix(const mba_stores *r)
+{
+    bool has[MBA_COLUMNS + 1] = { false };
+    int  columns = 0;
+    for (int i = 0; i < r->n; i++) has[mba_matrix_column_of(r->run[i].a)] = true;
+    for (int c = 0; c < MBA_COLUMNS; c++) columns += has[c];
+    return columns >= COLUMNS_LEAST;
+}
+
 mba_status mba_matrix_of_stores(mba_matrix **out, const mba_stores *r)
 {
     mba_analysis *store[MBA_RUNS_MAX];
-    int           columns = 0;
     *out = NULL;
     mba_assert(r->n >= 1 && r->n <= MBA_RUNS_MAX);
+    if (!mba_has_matrix(r)) return MBA_OK;
     for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
-    MBA_TRY(mba_matrix_create(out, store, r->n));
-    for (int c = 0; c < MBA_COLUMNS; c++) columns += (*out)->store[c] != NULL;
-    if (columns >= COLUMNS_LEAST) return MBA_OK;
-    mba_matrix_destroy(*out);
-    *out = NULL;
-    return MBA_OK;
+    return mba_matrix_create(out, store, r->n);
 }
 
 /* ---- abstract ---- */
@@ -79,7 +83,15 @@ static void heading(mba_buf *b, const mba_matrix *m)
     mba_buf_put(b, "</h2>");
 }
 
-static void cell(mba_canvas *c, const mba_claim *k, const char *column)
+/* The store of a column; "" if it is not among the runs. */
+static mba_name store_of(const mba_stores *r, const mba_analysis *a)
+{
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].a == a) return mba_run_store(&r->run[i]);
+    return (mba_name){ "" };
+}
+
+static void cell(mba_canvas *c, const mba_claim *k, const char *column, const char *store)
 {
     mba_buf *b = &c->out;
     if (!k->id) {
@@ -87,8 +99,9 @@ static void cell(mba_canvas *c, const mba_claim *k, const char *column)
         return;
     }
     const char *verdict = mba_verdict_name(k->here);
-    const int   tip = mba_tip(c, "%s, %s: %s here|%s|Rule: %s%s%s", k->id, column, verdict,
-                            *k->measured ? k->measured : k->needs, k->rule, *k->sensitivity ? "|" : "", k->sensitivity);
+    const int   tip = mba_tip(c, "%s, %s: %s here|%s|Rule: %s%s%s|Store %s", k->id, column, verdict,
+                            *k->measured ? k->measured : k->needs, k->rule, *k->sensitivity ? "|" : "", k->sensitivity,
+                              store);
     mba_buf_add(b, "<td class=\"%s\" data-m=\"%s\"><button type=\"button\" data-t=\"%d\" aria-label=\"%s, %s: %s, ",
                 verdict, column, tip, k->id, column, verdict);
     mba_buf_html(b, k->cell);
@@ -97,7 +110,7 @@ static void cell(mba_canvas *c, const mba_claim *k, const char *column)
     mba_buf_put(b, "</span></button></td>");
 }
 
-static void row(mba_canvas *c, const mba_matrix *m, int i)
+static void row(mba_canvas *c, const mba_stores *r, const mba_matrix *m, int i)
 {
     mba_buf         *b = &c->out;
     const mba_claim *any = NULL;
@@ -110,7 +123,8 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
     mba_buf_html(b, any->unit);
     mba_buf_put(b, "</small></span></div></th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
-        if (m->store[k]) cell(c, &m->cell[i][k], mba_matrix_column_name((mba_matrix_column)k));
+        if (m->store[k])
+            cell(c, &m->cell[i][k], mba_matrix_column_title((mba_matrix_column)k), store_of(r, m->store[k]).s);
     const char *verdict = mba_verdict_name(m->suite[i]);
     mba_buf_add(b, "<td class=\"suite\"><span class=\"chip %s\">%s</span> <span>", verdict, verdict);
     mba_buf_html(b, *m->sentence[i] ? m->sentence[i] : any->needs);
@@ -118,15 +132,17 @@ static void row(mba_canvas *c, const mba_matrix *m, int i)
 }
 
 /* "MambaVision" may break before its second capital. */
-static void column_heading(mba_buf *b, const char *name)
+static void column_heading(mba_buf *b, const char *title, const char *store)
 {
-    mba_buf_put(b, "<th scope=\"col\">");
-    for (const char *at = name; *at; at++)
-        mba_buf_add(b, "%s%c", at > name && *at >= 'A' && *at <= 'Z' ? "<wbr>" : "", *at);
+    mba_buf_put(b, "<th scope=\"col\" title=\"");
+    mba_buf_html(b, store);
+    mba_buf_put(b, "\">");
+    for (const char *at = title; *at; at++)
+        mba_buf_add(b, "%s%c", at > title && *at >= 'A' && *at <= 'Z' ? "<wbr>" : "", *at);
     mba_buf_put(b, "</th>");
 }
 
-void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
+void mba_part_verdicts(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
 {
     mba_buf *b = &c->out;
     mba_buf_put(b, "<article id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
@@ -137,11 +153,13 @@ void mba_part_verdicts(mba_canvas *c, const mba_matrix *m)
     mba_buf_put(b, "</p>");
     heading(b, m);
     mba_buf_put(b, "<table class=\"matrix\"><caption class=\"small\">A mark says what holds in that column; the last "
-                   "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence and "
-                   "rule; F1 to F11 lead to the rules.</caption><thead><tr><th scope=\"col\">The study says</th>");
+                   "column is the verdict over all of them. Point at a cell, or tab to it, for its evidence, rule "
+                   "and store; F1 to F11 lead to the rules. mamba_ssm: the kernels of that package; multi-kernel: "
+                   "ours, one kernel for each step of SSD as there; fused: ours, our default, as in all other "
+                   "columns.</caption><thead><tr><th scope=\"col\">The study says</th>");
     for (int k = 0; k < MBA_COLUMNS; k++)
-        if (m->store[k]) column_heading(b, mba_matrix_column_name((mba_matrix_column)k));
+        if (m->store[k]) column_heading(b, mba_matrix_column_title((mba_matrix_column)k), store_of(r, m->store[k]).s);
     mba_buf_put(b, "<th scope=\"col\">Over these stores</th></tr></thead><tbody>");
-    for (int i = 0; i < MBA_CLAIMS; i++) row(c, m, i);
+    for (int i = 0; i < MBA_CLAIMS; i++) row(c, r, m, i);
     mba_buf_put(b, "</tbody></table></article>\n");
 }

@@ -145,13 +145,13 @@ static void say(mba_buf *b, const mba_analysis *a, const waits *w, const mba_bou
     mba_buf_put(b, "<p>");
     if (w->n) say_waits(b, w);
     if (!isnan(bound->percent_of_floor))
-        mba_buf_add(b, "They reach %s %% of their floor, and %s bounds them for %s %% of their time.",
+        mba_buf_add(b, "They reach %s %% of their floor, which %s sets for %s %% of their time.",
                     mba_num(bound->percent_of_floor).s, mba_floor_words((mba_floor)floor),
                     mba_num(100 * bound->share[floor]).s);
     if (unit.unit) {
-        mba_buf_put(b, " Busiest unit: ");
+        mba_buf_put(b, " Their busiest unit is ");
         mba_buf_html(b, unit.unit);
-        mba_buf_add(b, ", for %s %%.", mba_num(100 * unit.part).s);
+        mba_buf_add(b, " for %s %% of it.", mba_num(100 * unit.part).s);
     }
     say_ratio(b, a);
     mba_buf_put(b, "</p>");
@@ -174,7 +174,7 @@ void mba_card_why(mba_canvas *c, const mba_analysis *a)
     mba_card_head(b, "Why?", w.n || floors ? "new" : "open", "SSM kernels");
     if (w.n) snprintf(unit, sizeof unit, "%% of stalls: %s", mba_stall_words(w.name[0]));
     else if (floors)
-        snprintf(unit, sizeof unit, "%% of SSM time: bound by %s", mba_floor_words((mba_floor)top_floor(&bound)));
+        snprintf(unit, sizeof unit, "%% of SSM time: floor set by %s", mba_floor_words((mba_floor)top_floor(&bound)));
     else snprintf(unit, sizeof unit, "not known");
     mba_card_big(b, w.n ? 100 * w.part[0] : floors ? 100 * bound.share[top_floor(&bound)] : NAN, unit);
     if (w.n || floors) say(b, a, &w, &bound);

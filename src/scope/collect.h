@@ -20,6 +20,7 @@ typedef struct mba_collect_options {
     int64_t             steps, warmup; /* measured steps, and steps before them; 0: 5 and 3 */
     const char         *sets;          /* counter sets, "overview,roofline"; NULL: all; "": none */
     bool                steps_only;    /* CUDA: step times without ceilings, energy, timeline and counters */
+    double              power_limit_w; /* CUDA: step times and energy under this power limit; 0: as it is */
     const char         *deep;          /* profile this kernel per instruction; NULL: none */
     int64_t             blocks;        /* record lifetimes of this many blocks per kernel, by our kernels; 0: none */
     const char         *command;       /* the command line, for the sheet; NULL: not known */

@@ -4,6 +4,7 @@
 #include "scope/collect.h"
 #include "scope/gpu_store.h"
 #include "scope/nvml.h"
+#include "scope/power_limit.h"
 
 static mba_status put_clocks(mba_store *s)
 {
@@ -22,10 +23,11 @@ static mba_status put_clocks(mba_store *s)
     return mba_env_put_text(s, "gpu.throttled", "read", "%s", *words ? words : "no");
 }
 
-mba_status mba_collect_cuda(mba_collecting *c)
+static mba_status collect(mba_collecting *c)
 {
     mba_gpu_options  o = { .steps = (int)c->options->steps,
                            .steps_only = c->options->steps_only,
+                           .energy = c->options->power_limit_w > 0,
                            .warmup = (int)c->options->warmup,
                            .deep = c->options->deep,
                            .blocks = c->options->blocks,
@@ -40,4 +42,17 @@ mba_status mba_collect_cuda(mba_collecting *c)
     mba_gpu_profile_free(g);
     MBA_TRY(st);
     return empty ? mba_collect_nodes(c) : MBA_OK; // CUPTI did not work; a note says why
+}
+
+mba_status mba_collect_cuda(mba_collecting *c)
+{
+    const double    watts = c->options->power_limit_w;
+    mba_power_limit limit = { 0 };
+    if (watts > 0) {
+        MBA_TRY(mba_power_limit_set(&limit, watts));
+        MBA_TRY(mba_env_put_number(c->store, "run.power_limit", "given", watts, "W"));
+    }
+    const mba_status st = collect(c);
+    mba_power_limit_restore(&limit);
+    return st;
 }

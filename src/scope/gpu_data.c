@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_data_flops.h"
+#include "ops/ssd/fused/ssd_data_flops.h"
 #include "scope/gpu_profile.h"
 
 typedef struct reading {

@@ -169,11 +169,11 @@ static mba_status collect(job *j)
 {
     MBA_TRY(mba_launch_trace_begin(j->p));
     mba_status st = measure_plain(j);
+    if (st == MBA_OK && (j->o->energy || !j->o->steps_only)) st = measure_energy(j);
     if (st == MBA_OK && j->o->steps_only) {
         mba_launch_trace_end();
         return MBA_OK;
     }
-    if (st == MBA_OK) st = measure_energy(j);
     if (st == MBA_OK && j->o->steps > 0 && mba_gpu_timeline(j->g, j->p, &j->step, j->o) != MBA_OK)
         mba_gpu_note_failure(j->g, "timeline");
     if (st == MBA_OK && verifies_plans(j->o) && look_at_data(j) != MBA_OK) mba_gpu_note_failure(j->g, "data");

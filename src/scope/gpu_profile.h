@@ -24,6 +24,7 @@ enum { MBA_GPU_SETS_MAX = 8, MBA_GPU_NOTES_MAX = 24, MBA_GPU_STEPS_MAX = 1000, M
 typedef struct mba_gpu_options {
     int                   steps;      /* of the timeline; 0: none */
     bool                  steps_only; /* plain steps, `steps` of them at least, and nothing else */
+    bool                  energy;     /* steps_only: their energy too */
     const mba_metric_set *set[MBA_GPU_SETS_MAX];
     int                   nsets;
     double                plain_s; /* seconds of plain steps, half before the timeline and half in it; 0: 1.2 */

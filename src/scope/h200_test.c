@@ -4,7 +4,7 @@
  *
  * The stores are those of `suite --full` on an H200, made small by `mambascope export FILE.db --store`; the expected
  * numbers (expected.h) are those of tools/store_sums.py (SQL over event, kernel and counter), not of the analysis.
- * tools/refresh_h200 makes both anew. */
+ * tools/refresh_h200 --fixtures makes both anew. */
 #include "scope/doubts.h"
 #include "study/claims.h"
 #include "study/verify.h"

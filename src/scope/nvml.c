@@ -24,6 +24,8 @@ typedef struct nvml {
     int (*persistence)(device d, int *mode);
     int (*power)(device d, unsigned *milliwatt);
     int (*power_limit)(device d, unsigned *milliwatt);
+    int (*power_range)(device d, unsigned *least_mw, unsigned *most_mw);
+    int (*limit_power)(device d, unsigned milliwatt);
     int (*reasons)(device d, unsigned long long *bits);
     int (*energy)(device d, unsigned long long *millijoule);
     const char *(*text)(int error);
@@ -40,6 +42,9 @@ static const mba_library_name names[] = { { "nvmlInit_v2", offsetof(nvml, init) 
                                           { "nvmlDeviceGetPersistenceMode", offsetof(nvml, persistence) },
                                           { "nvmlDeviceGetPowerUsage", offsetof(nvml, power) },
                                           { "nvmlDeviceGetPowerManagementLimit", offsetof(nvml, power_limit) },
+                                          { "nvmlDeviceGetPowerManagementLimitConstraints",
+                                            offsetof(nvml, power_range) },
+                                          { "nvmlDeviceSetPowerManagementLimit", offsetof(nvml, limit_power) },
                                           { "nvmlDeviceGetCurrentClocksThrottleReasons", offsetof(nvml, reasons) },
                                           { "nvmlDeviceGetTotalEnergyConsumption", offsetof(nvml, energy) },
                                           { "nvmlErrorString", offsetof(nvml, text) },
@@ -114,6 +119,24 @@ mba_status mba_nvml_energy(double *joules)
     NVML_TRY(lib.f.energy(d, &mj));
     *joules = 1e-3 * (double)mj;
     return MBA_OK;
+}
+
+mba_status mba_nvml_limit_power(double watts)
+{
+    device   d;
+    unsigned least = 0, most = 0;
+    MBA_TRY(find(&d, 0));
+    const unsigned milliwatt = (unsigned)(1e3 * watts + 0.5);
+    const int      known = !lib.f.power_range(d, &least, &most);
+    if (known && (milliwatt < least || milliwatt > most))
+        return mba_fail(MBA_E_ARG, "this GPU has no power limit of %g W\nfix: choose one from %g to %g W", watts,
+                        1e-3 * least, 1e-3 * most);
+    const int e = lib.f.limit_power(d, milliwatt);
+    if (!e) return MBA_OK;
+    return mba_fail(MBA_E_UNSUPPORTED,
+                    "the power limit cannot be set to %g W\nwhy: %s\nfix: run as root, where the driver permits it, or "
+                    "leave --power-limit out",
+                    watts, lib.f.text(e));
 }
 
 void mba_nvml_throttle_words(char *out, int room, unsigned throttled)

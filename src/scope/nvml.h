@@ -21,6 +21,7 @@ typedef struct mba_nvml_state {
 
 MBA_MUST mba_status mba_nvml_read(mba_nvml_state *out, unsigned gpu);
 MBA_MUST mba_status mba_nvml_energy(double *joules);
+MBA_MUST mba_status mba_nvml_limit_power(double watts); /* stays after this process: see power_limit.h */
 
 /* "power limit, thermal" */
 void mba_nvml_throttle_words(char *out, int room, unsigned throttled);

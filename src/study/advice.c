@@ -12,15 +12,18 @@
 static const double LEAST_SAVED = 0.03, LIMITING = 0.6, LANE_SECTORS_MAX = 16, WASTE_LEAST = 0.2, CONFLICT_LEAST = 0.1,
                     OCCUPANCY_LOW = 0.5, GAP_LEAST_S = 5e-6, REREAD_LEAST = 1.2, PIPE_OF_ISSUE = 0.9;
 
+/* A cache moves sectors; a miss in L2 takes at least two of them from DRAM. */
+static const double SECTOR_BYTES = 32, DRAM_BURST_BYTES = 64;
+
 /* What the rules read, computed once. Parts are 0 to 1; NaN: not measured. */
 typedef struct facts {
     const mba_analysis    *a;
     const mba_kernel_view *k;
-    double                 busy, next;                                   /* the two busiest units */
-    double                 dram, l1, tensor, fma, alu, xu, issue, fp64;  /* utilisations */
-    double                 wait_global, wait_shared, wait_barrier, wait; /* parts of the stalled warps */
-    double                 active;                                       /* part of the time that an SM has work */
-    double                 above_floor;                                  /* part of the time above the floor; 1 */
+    double                 busy, next;                                      /* the two busiest units */
+    double                 dram, l2, l1, tensor, fma, alu, xu, issue, fp64; /* utilisations */
+    double                 wait_global, wait_shared, wait_barrier, wait;    /* parts of the stalled warps */
+    double                 active;                                          /* part of the time that an SM has work */
+    double                 above_floor;                                     /* part of the time above the floor; 1 */
 } facts;
 
 static double part(double percent) { return 0.01 * percent; }
@@ -54,7 +57,8 @@ static facts facts_of(const mba_analysis *a, const mba_kernel_view *k)
 {
     const mba_counted *c = &k->counted;
     facts              f = { .a = a, .k = k };
-    f.dram = part(c->dram_pct), f.l1 = part(c->l1_pct), f.tensor = part(c->tensor_pct), f.fma = part(c->fma_pct);
+    f.dram = part(c->dram_pct), f.l2 = c->l2_bytes / c->time_s / a->best.l2, f.l1 = part(c->l1_pct),
+    f.tensor = part(c->tensor_pct), f.fma = part(c->fma_pct);
     f.alu = part(c->alu_pct), f.xu = part(c->xu_pct), f.issue = part(c->issue_pct);
     f.fp64 = part(mba_counter_value(k, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"));
     const double unit[] = { f.dram, f.l1, f.tensor, f.fma, f.alu, f.xu, f.issue, f.fp64 };
@@ -94,37 +98,66 @@ static double share_of(const facts *f, double some)
 }
 
 /* The part of the fetched bytes that no thread uses. Without the counter of used bytes, only more sectors than any
- * aligned access of up to 16 bytes per lane needs are known to be wasted. */
+ * aligned access of up to 16 bytes per lane needs are known to be wasted. Asynchronous copies count as sectors without
+ * bytes: less than one byte per sector says that most accesses are such copies. */
 static double wasted(const facts *f, const char *used, double per_request)
 {
     const double pct = mba_counter_value(f->k, used);
-    if (!isnan(pct)) return fmax(0, 1 - part(pct));
+    if (pct >= 100 / SECTOR_BYTES) return fmax(0, 1 - part(pct));
     return per_request > LANE_SECTORS_MAX ? 1 - LANE_SECTORS_MAX / per_request : NAN;
+}
+
+/* The sectors among `touched` that a coalesced kernel does not touch. It touches every byte of its operands once, so
+ * that many sectors are not in excess, whatever the counter says of those that asynchronous copies touch. */
+static double excess_sectors(const facts *f, double touched, double less)
+{
+    const double global = known(sectors(f, "global_op_ld")) + known(sectors(f, "global_op_st"));
+    const double least = f->k->from_counters || isnan(f->k->least.bytes) ? 0 : f->k->least.bytes / SECTOR_BYTES;
+    return fmax(0, fmin(less * touched, global - least));
+}
+
+/* What a kernel saves without `excess` sectors: at the level of memory where they cost most, their part of what that
+ * level moves, as far as it is busy; or their part of what warps wait for. Sectors that L1 or L2 has cost nothing
+ * further down, and DRAM that moves the least bytes moves none in excess. */
+static double saved_by_fewer_sectors(const facts *f, double excess)
+{
+    const mba_counted *c = &f->k->counted;
+    const double       of_all = fmin(1, share_of(f, excess)), missed = excess * (1 - part(known(c->l1_hit_pct)));
+    const double       waves = f->l1 * mba_counter_value(f->k, "sm__cycles_elapsed.max") * f->a->sms;
+    const double       own = waves - known(mba_counter_value(f->k, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"));
+    const double       all = of_all > 0 ? excess / of_all : 0;
+    double             dram = fmin(of_all, DRAM_BURST_BYTES * missed / c->dram_bytes);
+    if (!f->k->from_counters && !isnan(f->k->least.bytes))
+        dram = fmin(dram, fmax(0, 1 - f->k->least.bytes / c->dram_bytes));
+    const double l2 = fmin(of_all, SECTOR_BYTES * missed / c->l2_bytes),
+                 l1 = waves > 0 ? of_all * fmin(1, fmin(all, own) / waves) : 0;
+    return fmax(fmax(known(dram * f->dram), known(l2) * fmin(1, known(f->l2))),
+                fmax(known(l1 * f->l1), of_all * known(f->wait_global)));
 }
 
 static bool uncoalesced_loads(const facts *f, mba_advice *tip)
 {
     const double less = wasted(f, "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",
-                               f->k->counted.sectors_per_load);
-    if (!(less > WASTE_LEAST)) return false;
+                               f->k->counted.sectors_per_load),
+                 touched = known(sectors(f, "global_op_ld")), excess = excess_sectors(f, touched, less);
+    if (!(excess > WASTE_LEAST * touched)) return false;
     tip->remedy = "let neighbouring threads read neighbouring addresses, or stage tiles in shared memory";
-    tip->kernel_saved = saved_by_less(less * share_of(f, sectors(f, "global_op_ld")),
-                                      fmax(known(f->dram), known(f->l1)), f->wait_global);
-    EVIDENCE(tip, "%.0f %% of the bytes that loads fetch are not used (%.1f sectors per request)", 100 * less,
-             f->k->counted.sectors_per_load);
+    tip->kernel_saved = saved_by_fewer_sectors(f, excess);
+    EVIDENCE(tip, "%.0f %% of the bytes that loads fetch are not used (%.1f sectors per request)",
+             100 * excess / touched, f->k->counted.sectors_per_load);
     return true;
 }
 
 static bool uncoalesced_stores(const facts *f, mba_advice *tip)
 {
     const double less = wasted(f, "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct",
-                               f->k->counted.sectors_per_store);
-    if (!(less > WASTE_LEAST)) return false;
+                               f->k->counted.sectors_per_store),
+                 touched = known(sectors(f, "global_op_st")), excess = excess_sectors(f, touched, less);
+    if (!(excess > WASTE_LEAST * touched)) return false;
     tip->remedy = "let neighbouring threads write neighbouring addresses, or stage tiles in shared memory";
-    tip->kernel_saved = saved_by_less(less * share_of(f, sectors(f, "global_op_st")),
-                                      fmax(known(f->dram), known(f->l1)), f->wait_global);
-    EVIDENCE(tip, "%.0f %% of the bytes that stores touch are not written (%.1f sectors per request)", 100 * less,
-             f->k->counted.sectors_per_store);
+    tip->kernel_saved = saved_by_fewer_sectors(f, excess);
+    EVIDENCE(tip, "%.0f %% of the bytes that stores touch are not written (%.1f sectors per request)",
+             100 * excess / touched, f->k->counted.sectors_per_store);
     return true;
 }
 
@@ -279,10 +312,16 @@ static bool issue_slots(const facts *f, mba_advice *tip)
     return true;
 }
 
+/* The same instructions on wider data still take issue slots, which bound the gain. */
 static bool shared_path(const facts *f, mba_advice *tip)
 {
     tip->remedy = "keep more values in registers, or use wider accesses to shared memory";
-    return limited_by(f, tip, f->l1, "L1/shared data paths");
+    if (!limited_by(f, tip, f->l1, "L1/shared data paths")) return false;
+    if (!(1 - f->issue / f->l1 < tip->kernel_saved)) return true;
+    tip->kernel_saved = fmax(0, 1 - f->issue / f->l1);
+    EVIDENCE(tip, "L1/shared data paths are busy for %.0f %% of the time, issue slots for %.0f %%", 100 * f->l1,
+             100 * f->issue);
+    return true;
 }
 
 /* ---- latency: no unit is busy ---- */

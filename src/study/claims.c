@@ -99,11 +99,10 @@ static const claim_row rows[MBA_CLAIMS] = {
     { "F3",
       "all workloads are memory-bound",
       "under 3.5 FLOP/byte in some stated convention",
-      "DRAM at least 60 % busy for half of the GPU time, and memory the highest floor (least work at measured "
-      "ceilings; "
+      "DRAM at least 60 % busy for half of the GPU time, and memory sets the floor (least work at measured ceilings; "
       "executed work of an external program) for half of it: both",
       "a model for which neither is so",
-      "% of GPU time: DRAM busy / memory the highest floor",
+      "% of GPU time: DRAM busy / floor set by memory",
       mba__claim_f3,
       true,
       true,
@@ -111,7 +110,8 @@ static const claim_row rows[MBA_CLAIMS] = {
     { "F4",
       "SSM kernels use little of the bandwidth though memory-bound",
       "57.5 % of peak (H100: 1926 of 3350 GB/s)",
-      "memory is the floor for half of SSM time, and bytes per second are 33 to 65 % by all of: mean over launches and "
+      "memory sets the floor for half of SSM time, and bytes per second are 33 to 65 % by all of: mean over launches "
+      "and "
       "by "
       "time, of the data sheet and of a copy",
       "SSM kernels that are not memory-bound, or none of the four within 33 to 65 %",
@@ -190,7 +190,7 @@ static const claim_row rows[MBA_CLAIMS] = {
       "by utilisation and occupancy limiter",
       "DRAM is the busiest unit of a kernel, at least 60 % busy, for half of SSM time; below 60 % latency limits",
       "DRAM that limits less than a third of SSM time",
-      "% of SSM time that DRAM limits",
+      "% of SSM time limited by DRAM",
       mba__claim_f11,
       false,
       false,

@@ -108,7 +108,7 @@ void mba__claim_f3(const claim_stores *all, const claim_rules *r, mba_claim *c)
     }
     CELL(c, "%s / %s", mba__two(busy).s, mba__two(floor).s);
     if (!isnan(busy)) MEASURED(c, "DRAM is at least %.0f %% busy for %.0f %% of the GPU time; ", r->busy, busy);
-    if (!isnan(floor)) MEASURED(c, "memory is the highest floor for %.0f %%", floor);
+    if (!isnan(floor)) MEASURED(c, "memory sets the floor for %.0f %%", floor);
     if (!isnan(in.executed[2][0]))
         MEASURED(c, "; all FLOPs per DRAM byte %.0f, vector FLOPs alone %.1f", in.executed[2][0], in.executed[1][0]);
     if (isnan(busy) || isnan(floor)) {
@@ -143,7 +143,7 @@ void mba__claim_f4(const claim_stores *all, const claim_rules *r, mba_claim *c)
         known += 2;
         for (int k = 0; k < 2; k++) little += p[k] < r->bandwidth_most && p[k] >= r->bandwidth_least;
     }
-    if (!isnan(bound)) MEASURED(c, "; memory is the floor for %.0f %% of their time", bound);
+    if (!isnan(bound)) MEASURED(c, "; memory sets the floor for %.0f %% of their time", bound);
     if (w.least || !known || isnan(bound)) {
         NEEDS(c, "bytes that moved and ceilings: counters, set overview or roofline");
         *c->cell = 0;
@@ -268,7 +268,7 @@ void mba__claim_f11(const claim_stores *all, const claim_rules *r, mba_claim *c)
     c->number[0] = limits;
     c->number[1] = 100 * by[MBA_LIMIT_LATENCY] / s, c->number[2] = 100 * registers / s;
     CELL(c, "%s", mba__two(limits).s);
-    MEASURED(c, "SSM time by limiter:");
+    MEASURED(c, "SSM time limited by");
     for (int l = MBA_LIMIT_DRAM, n = 0; l < MBA_LIMITERS; l++)
         if (l == MBA_LIMIT_DRAM || by[l] > 0)
             MEASURED(c, "%s %s %.0f %%", n++ ? "," : "", mba_limiter_name((mba_limiter)l), 100 * by[l] / s);

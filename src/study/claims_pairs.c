@@ -80,6 +80,7 @@ static double ssm_bytes(const mba_analysis *a)
 typedef struct intervention {
     double short_s, long_s, rate, bytes; /* lifetimes; factors of bandwidth and bytes */
     bool   found, alone;                 /* alone: only the lifetime differs */
+    bool   of_others;                    /* neither is the judged store */
 } intervention;
 
 /* Two variants of one model at one size whose blocks live at least 1.5 times as long, or as short. A variant that moves
@@ -113,7 +114,8 @@ static intervention find_intervention(const claim_stores *all, const claim_rules
         for (int j = i + 1; j < all->n; j++) {
             const mba_analysis *a = all->store[i], *judged = all->store[0];
             if (mba__has_matrices(a) != mba__has_matrices(judged) || !same_machine(a, judged)) continue;
-            const intervention v = compare_lives(a, all->store[j], r);
+            intervention v = compare_lives(a, all->store[j], r);
+            v.of_others = true;
             if (v.alone) prefer(&best, v);
         }
     return best;
@@ -126,9 +128,9 @@ void mba__claim_f5(const claim_stores *all, const claim_rules *r, mba_claim *c)
     if (!isnan(life)) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life);
     if (v.found)
         MEASURED(c,
-                 "; two variants: %.1f and %.1f us, the longer-lived at %.2f times the bandwidth and %.2f times the "
+                 "; two %s: %.1f and %.1f us, the longer-lived at %.2f times the bandwidth and %.2f times the "
                  "bytes",
-                 1e6 * v.short_s, 1e6 * v.long_s, v.rate, v.bytes);
+                 v.of_others ? "other stores" : "variants", 1e6 * v.short_s, 1e6 * v.long_s, v.rate, v.bytes);
     if (!v.alone) {
         if (v.found) MEASURED(c, ": not by lifetime alone");
         NEEDS(c, "an intervention on lifetime alone: the same kernels with persistent blocks, same model and size "
@@ -203,14 +205,15 @@ void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
         if (!(large.units >= f.units)) large = f;
     }
     if (!isnan(small.units) && !isnan(found_percent(small)))
-        MEASURED(c, "of C B^T the scan finds in L2 %s%.0f %% at %.0f units a step",
-                 isnan(small.most) ? "at least " : "", found_percent(small), small.units);
+        MEASURED(c, "%sof C B^T the scan finds in L2 %s%.0f %% at %.0f units a step",
+                 kernel_named(judged, "chunk_scan_fwd") ? "" : "other stores: ", isnan(small.most) ? "at least " : "",
+                 found_percent(small), small.units);
     if (!(large.units > small.units)) {
         NEEDS(c, "stores at several batch x length, to see where reuse stops (show --compare)");
         return;
     }
     c->number[0] = found_percent(small), c->number[1] = found_percent(large);
-    CELL(c, "%s → %s", mba__two(c->number[0]).s, mba__two(c->number[1]).s);
+    CELL(c, "%s → %s", mba__two(c->number[0]).s, isnan(c->number[1]) ? "–" : mba__two(c->number[1]).s);
     if (isnan(found_percent(large))) MEASURED(c, ", not known at %.0f", large.units);
     else MEASURED(c, ", %.0f %% at %.0f", found_percent(large), large.units);
     if (isnan(found_percent(large)) || isnan(found_percent(small))) {
@@ -291,9 +294,14 @@ static scan_pair find_pair(const claim_stores *all, const claim_rules *r)
 void mba__claim_f10(const claim_stores *all, const claim_rules *r, mba_claim *c)
 {
     const mba_analysis *judged = all->store[0];
-    const scan_pair     p = find_pair(all, r);
+    const bool          ran = !isnan(mba__kind_percent(judged, MBA_SSM)); // other stores say nothing of this one
+    const scan_pair     p = ran ? find_pair(all, r) : (scan_pair){ NULL, NULL };
     double              scan_s, scan_flops, matrix_s, matrix_flops;
     bool                executed = false;
+    if (!ran) {
+        NEEDS(c, "a timeline");
+        return;
+    }
     if (!p.scan) {
         const bool side = compares(judged) && mba__has_matrices(judged);
         MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *judged->workload ? judged->workload : "a program",
@@ -313,7 +321,8 @@ void mba__claim_f10(const claim_stores *all, const claim_rules *r, mba_claim *c)
         NEEDS(c, "least work: stores of our own models; of an external program its units and counters, set roofline");
         return;
     }
-    MEASURED(c, "per token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (%s)", 1e6 * scan_s,
-             scan_flops / 1e6, 1e6 * matrix_s, matrix_flops / 1e6, executed ? "executed" : "least");
+    MEASURED(c, "%sper token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (%s)",
+             p.scan == judged || p.matrix == judged ? "" : "other stores, ", 1e6 * scan_s, scan_flops / 1e6,
+             1e6 * matrix_s, matrix_flops / 1e6, executed ? "executed" : "least");
     c->here = matrix_s >= scan_s ? MBA_REFUTED : matrix_flops > scan_flops ? MBA_REPRODUCED : MBA_DEPENDS;
 }

@@ -45,7 +45,7 @@ static void put_run(mba_store *s, const made *m)
     e.kernel = 0, e.node = 0;
     assert_ok(mba_put_node(s, &n));
     assert_ok(mba_put_kernel(s, &k));
-    assert_ok(mba_put_event(s, &e));
+    if (m->seconds > 0) assert_ok(mba_put_event(s, &e));
     put_counters(s, m);
     k.id = 1, k.name = "bmm_chunk_fwd";
     assert_ok(mba_put_kernel(s, &k));
@@ -196,6 +196,22 @@ static void an_intervention_is_found_among_several(void **state)
     drop(a), drop(b), drop(p);
 }
 
+/* A store of step times alone is open, whatever the stores beside it would say of each other. */
+static void a_store_without_a_timeline_is_open(void **state)
+{
+    (void)state;
+    made      untimed = base, scan = base;
+    mba_claim c[MBA_CLAIMS];
+    untimed.seconds = 0, scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = 50, scan.seconds = 1.5;
+    const opened  a = make("a.db", &untimed), b = make("b.db", &base), p = make("p.db", &scan);
+    mba_analysis *beside[] = { b.a, p.a };
+    a.a->beside = beside, a.a->nbeside = 2;
+    mba_claims_judge(a.a, c);
+    assert_int_equal(c[9].verdict, MBA_OPEN);
+    assert_string_equal(c[9].needs, "a timeline");
+    drop(a), drop(b), drop(p);
+}
+
 /* What nobody counted is not a number, and is not printed as one. */
 static void no_number_is_printed_that_is_none(void **state)
 {
@@ -230,6 +246,7 @@ int main(void)
         cmocka_unit_test(scan_and_matrices_are_of_like_size),
         cmocka_unit_test(no_number_is_printed_that_is_none),
         cmocka_unit_test(an_intervention_is_found_among_several),
+        cmocka_unit_test(a_store_without_a_timeline_is_open),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -17,6 +17,15 @@ const char *mba_matrix_column_name(mba_matrix_column c)
         const char *const[]){ "mamba_ssm", "baseline", "fused", "Mamba-1", "hybrid", "MambaVision", "GraphMamba" }[c];
 }
 
+const char *mba_matrix_column_title(mba_matrix_column c)
+{
+    mba_assert(c < MBA_COLUMNS);
+    return (const char *const[]){
+        "Mamba-2 (mamba_ssm)", "Mamba-2 (multi-kernel)", "Mamba-2 (fused)", "Mamba-1", "Hybrid", "MambaVision",
+        "GraphMamba"
+    }[c];
+}
+
 static bool has_kernel(const mba_analysis *a, const char *name)
 {
     for (int64_t i = 0; i < a->nkernels; i++)
@@ -149,7 +158,7 @@ static void say_shares(char *text, size_t room, int claim, const row_sum *s)
         mba__say(text, room, "%s %% of GPU time; above 25 %% in %d of %d", range_of(s, 0).s, s->of[MBA_REFUTED], n);
         break;
     case 2:
-        mba__say(text, room, "DRAM is 60 %% busy for %s %% of a step; memory is the highest floor for %s %%",
+        mba__say(text, room, "DRAM is 60 %% busy for %s %% of a step; memory sets the floor for %s %%",
                  range_of(s, 0).s, range_of(s, 1).s);
         break;
     case 3:
@@ -223,17 +232,23 @@ static void judge_column(mba_matrix *m, int column, mba_analysis *const *store, 
     for (int i = 0; i < MBA_CLAIMS; i++) m->cell[i][column] = c[i];
 }
 
+void mba_matrix_choose(const mba_analysis *out[MBA_COLUMNS], mba_analysis *const *store, int n)
+{
+    for (int c = 0; c < MBA_COLUMNS; c++) out[c] = NULL;
+    for (int i = 0; i < n; i++) {
+        const mba_matrix_column c = mba_matrix_column_of(store[i]);
+        if (c == MBA_COLUMN_NONE) continue;
+        if (!out[c] || stands_before(store[i], out[c], store, n)) out[c] = store[i];
+    }
+}
+
 mba_status mba_matrix_create(mba_matrix **out, mba_analysis *const *store, int n)
 {
     mba_assert(n > 0 && n <= 1 + MBA_BESIDE_MAX);
     mba_matrix *m = calloc(1, sizeof *m);
     *out = m;
     if (!m) return mba_fail(MBA_E_NOMEM, "no memory for the verdicts of %d stores", n);
-    for (int i = 0; i < n; i++) {
-        const mba_matrix_column c = mba_matrix_column_of(store[i]);
-        if (c == MBA_COLUMN_NONE) continue;
-        if (!m->store[c] || stands_before(store[i], m->store[c], store, n)) m->store[c] = store[i];
-    }
+    mba_matrix_choose(m->store, store, n);
     for (int c = 0; c < MBA_COLUMNS; c++)
         if (m->store[c]) judge_column(m, c, store, n);
     for (int i = 0; i < MBA_CLAIMS; i++) judge_claim(m, i);

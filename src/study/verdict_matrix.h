@@ -27,7 +27,8 @@ typedef enum mba_matrix_column {
     MBA_COLUMNS,
     MBA_COLUMN_NONE = MBA_COLUMNS
 } mba_matrix_column;
-const char       *mba_matrix_column_name(mba_matrix_column c); /* "mamba_ssm", "baseline", .. */
+const char       *mba_matrix_column_name(mba_matrix_column c);  /* "mamba_ssm", "baseline", .. in files */
+const char       *mba_matrix_column_title(mba_matrix_column c); /* "Mamba-2 (mamba_ssm)", .. for readers */
 mba_matrix_column mba_matrix_column_of(const mba_analysis *a);
 
 typedef struct mba_matrix {
@@ -36,6 +37,9 @@ typedef struct mba_matrix {
     mba_verdict         suite[MBA_CLAIMS];
     char                sentence[MBA_CLAIMS][192]; /* why; "" if the claim is open */
 } mba_matrix;
+
+/* The store that stands for each column; NULL: none. */
+void mba_matrix_choose(const mba_analysis *out[MBA_COLUMNS], mba_analysis *const *store, int n);
 
 /* At most 1 + MBA_BESIDE_MAX stores. */
 MBA_MUST mba_status mba_matrix_create(mba_matrix **out, mba_analysis *const *store, int n);

@@ -102,11 +102,21 @@ static void step_of(mba_wi_step *out, const mba_simulated *r)
         for (int k = 0; k < MBA_WI_BOUNDS && out->of[p].ms > 0; k++) out->of[p].share[k] /= out->of[p].ms;
 }
 
-/* Keeps the last memory and launch plans: most changes of a machine do not affect them. */
+/* A step of the model on the machine with some of its numbers changed. */
+enum { CHANGES_ROOM = 512, POINTS_MAX = 160 };
+typedef struct point {
+    char        changes[CHANGES_ROOM];
+    mba_wi_step step;
+} point;
+
+/* Keeps the last memory and launch plans: most changes of a machine do not affect them. And the points of a model:
+ * sliders and curves share several. */
 typedef struct planner {
     mba_sim      *sim;
     mba_simulated last;
     bool          there;
+    point        *point; /* POINTS_MAX of them */
+    int           points;
 } planner;
 
 static bool plans_alike(const mba_machine *a, const mba_machine *b)
@@ -150,20 +160,37 @@ static mba_status simulate(mba_wi_step *out, planner *p, const mba_workload *w)
     return st == MBA_E_UNSUPPORTED || st == MBA_E_ARG || st == MBA_E_SHAPE ? MBA_OK : st;
 }
 
+/* The same for the model itself, each change once. */
+static mba_status simulate_once(mba_wi_step *out, planner *p, const mba_workload *w)
+{
+    const char *changes = w->changes ? w->changes : "";
+    for (int i = 0; i < p->points; i++)
+        if (!strcmp(p->point[i].changes, changes)) {
+            *out = p->point[i].step;
+            return MBA_OK;
+        }
+    MBA_TRY(simulate(out, p, w));
+    if (p->points == POINTS_MAX) return MBA_OK;
+    mba_assert(strlen(changes) < CHANGES_ROOM);
+    snprintf(p->point[p->points].changes, CHANGES_ROOM, "%s", changes);
+    p->point[p->points++].step = *out;
+    return MBA_OK;
+}
+
 /* ---- a model ---- */
 
 static mba_status fill_grid(mba_wi_model *m, const mba_whatif *w, planner *p, const mba_workload *base)
 {
     const int n = mba_wi_grid_size(w);
     for (int i = 0; i < n; i++) {
-        char         changes[512] = "";
+        char         changes[CHANGES_ROOM] = "";
         mba_workload at = *base;
         for (int k = MBA_WI_SLIDERS - 1, rest = i; k >= 0; rest /= w->slider[k].n, k--) {
             const double factor = w->slider[k].value[rest % w->slider[k].n];
             if (factor != 1) multiply(changes, sizeof changes, sliders[k].numbers, factor);
         }
         at.changes = *changes ? changes : NULL;
-        MBA_TRY(simulate(&m->grid[i], p, &at));
+        MBA_TRY(simulate_once(&m->grid[i], p, &at));
     }
     return MBA_OK;
 }
@@ -177,7 +204,7 @@ static mba_status fill_curves(mba_wi_model *m, planner *p, const mba_workload *b
             mba_wi_step  step;
             multiply(changes, sizeof changes, curves[k].numbers, curves[k].axis.value[i]);
             at.changes = curves[k].axis.value[i] == 1 ? NULL : changes;
-            MBA_TRY(simulate(&step, p, &at));
+            MBA_TRY(simulate_once(&step, p, &at));
             for (int part = 0; part < MBA_WI_PARTS; part++) m->curve_ms[part][k][i] = step.of[part].ms;
         }
     return MBA_OK;
@@ -252,13 +279,15 @@ static mba_status fill_model(mba_wi_model *m, const mba_whatif *w, mba_sim *sim,
         snprintf(m->unit, sizeof m->unit, "%s", mba_task_unit(r.session.model.task));
     }
     mba_simulated_end(&r);
-    planner p = { .sim = sim };
+    planner p = { .sim = sim, .point = calloc(POINTS_MAX, sizeof *p.point) };
+    if (st == MBA_OK && !p.point) st = mba_fail(MBA_E_NOMEM, "no memory for %d points of a what-if", POINTS_MAX);
     if (st == MBA_OK) st = fill_grid(m, w, &p, base);
     if (st == MBA_OK) st = fill_curves(m, &p, base);
     if (st == MBA_OK) st = fill_elasticities(m, &p, base);
     if (st == MBA_OK) st = mba__whatif_machines(m, w, sim, base);
     if (st == MBA_OK && m->text) st = fill_sizes(m, &p, base);
     forget(&p);
+    free(p.point);
     return st == MBA_OK ? st : mba_where(st, "simulating %s", base->model.name);
 }
 

@@ -9,9 +9,11 @@
 
 enum { NAME_ROOM = 48 };
 
-/* Which variant of an operator each machine chooses; "": the machine cannot run the step. */
+/* Which variant of an operator each machine chooses, for the first of its nodes; "": the machine cannot run the step.
+ * several: other nodes have another. */
 typedef struct choice {
     char op[NAME_ROOM], variant[MBA_WI_MACHINES][NAME_ROOM];
+    bool several[MBA_WI_MACHINES];
 } choice;
 typedef struct choices {
     choice one[MBA_WI_OPS];
@@ -48,6 +50,7 @@ static void note_operators(mba_wi_model *m, choices *all, const mba_simulated *r
         choice     *c = choice_of(all, op);
         if (o) o->ms[machine] += 1e3 * r->step.node[i].seconds;
         if (c && variant && !*c->variant[machine]) snprintf(c->variant[machine], NAME_ROOM, "%s", variant);
+        if (c && variant) c->several[machine] |= strcmp(c->variant[machine], variant) != 0;
     }
 }
 
@@ -96,6 +99,17 @@ static const char *most_chosen(const choice *c, int machines)
     return differ ? best : NULL;
 }
 
+/* The machine chooses by itself what equal kernels would be: it was simulated with them. */
+static bool has_equal_kernels(const choices *all, int machine, int machines)
+{
+    for (int i = 0; i < all->n; i++) {
+        const choice *c = &all->one[i];
+        const char   *variant = most_chosen(c, machines);
+        if (variant && (c->several[machine] || strcmp(c->variant[machine], variant))) return false;
+    }
+    return all->n > 0;
+}
+
 mba_status mba__whatif_machines(mba_wi_model *m, const mba_whatif *w, mba_sim *sim, const mba_workload *base)
 {
     choices all = { .n = 0 };
@@ -110,6 +124,8 @@ mba_status mba__whatif_machines(mba_wi_model *m, const mba_whatif *w, mba_sim *s
     if (!*m->equal) memcpy(m->machine[MBA_WI_EQUAL], m->machine[MBA_WI_AS_IT_IS], sizeof m->machine[0]);
     if (!*m->equal) return MBA_OK;
     equal.model.variants = m->equal;
-    for (int k = 0; k < w->nmachines; k++) MBA_TRY(on_machine(m, MBA_WI_EQUAL, NULL, w, sim, &equal, k));
+    for (int k = 0; k < w->nmachines; k++)
+        if (has_equal_kernels(&all, k, w->nmachines)) m->machine[MBA_WI_EQUAL][k] = m->machine[MBA_WI_AS_IT_IS][k];
+        else MBA_TRY(on_machine(m, MBA_WI_EQUAL, NULL, w, sim, &equal, k));
     return MBA_OK;
 }

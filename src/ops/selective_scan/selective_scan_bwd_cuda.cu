@@ -16,7 +16,7 @@
  * channel:
  *            bound by instruction issue
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
- * measured   H200: 103 us, 12 % of floor (vector), L1/shared 30 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   not yet  [docs]
  * order      fixed: time descends, warps in order; scan_sums_* adds blocks of channels and items
  *
  * A warp's 16 x 8 tile: rows are states, columns channels. N = 16: states lane/4 and + 8, channels 2 (lane%4) and + 1.

@@ -14,7 +14,7 @@
  *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
- * measured   H200: 38.4 us, 20 % of floor (special), special 36 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   not yet  [docs]
  * order      fixed: time ascends, segments of a sequence in order
  *
  * kernel     scan_carry         final state of a segment that starts from zero (BACK: adjoint), and its sum of steps
@@ -22,14 +22,14 @@
  * launch     grid (items, blocks of 32 channels, groups of states), block 8 N, static smem 10 KB
  * resources  sm_90a, CUDA 13.0: 96 to 219 registers, 8704 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
- * measured   H200: 28.5 us, 26 % of floor (special), special 41 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 27.2 us, 27 % of floor (special), special 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
  * kernel     scan_combine       initial states of segments from the results of scan_carry, one thread per state
  * launch     grid ceil(B D N / 256), block 256; N padded to whole groups
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
- * measured   H200: 8.53 us, 2 % of floor (memory), ALU 26 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 8.34 us, 2 % of floor (memory), ALU 27 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: segments in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 

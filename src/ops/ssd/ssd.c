@@ -2,10 +2,10 @@
 /* ssd.c -- state-space duality, the sequence operator of Mamba-2: declaration, shapes, gradient, cost, cases (ssd.md).
  *
  * CPU: `streaming` processes the chunks of a head in sequence with the state in cache. CUDA: `fused` does the same on
- * Hopper with the state in registers (plans in ssd_fused.c). The multi-kernel variants (plans in ssd_plan.c) have the
- * kernels of mamba_ssm, by the same names: `chunked` on tensor cores, `fma` for everything else. Two variants differ
- * from `chunked` in one thing each: `persistent` has persistent blocks, `bc_fused` computes C B^T where it is used.
- * `exact` is `fused` with operands as value and residual; it is chosen by name only. */
+ * Hopper with the state in registers (fused/). The multi-kernel variants (baseline/) have the kernels of mamba_ssm, by
+ * the same names: `chunked` on tensor cores, `fma` for everything else. Two variants differ from `chunked` in one thing
+ * each: `persistent` has persistent blocks, `bc_fused` computes C B^T where it is used. `exact` is `fused` with
+ * operands as value and residual; it is chosen by name only. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "core/plan_work.h"
 #include "core/program.h"
 #include "ops/ssd/ssd.h"
-#include "ops/ssd/ssd_data_flops.h"
+#include "ops/ssd/fused/ssd_data_flops.h"
 #include "ops/ssd/ssd_slots.h"
 #include "tests/machines.h"
 

@@ -2,9 +2,9 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused`, `fused_mma` and `exact` (ssd_fused*.c, ssd_split.c, ssd_fused*.cuh, ssd_tiled*.cuh), the multi-kernel
- * variants `chunked`, `persistent`, `bc_fused` and `fma` (ssd_plan.c, ssd_mma*.cuh, ssd_fma.cuh, ssd_steps.cuh). Plans
- * and launchers call the same functions for geometry, so that both always agree. */
+ * `fused`, `fused_mma` and `exact` are in fused/, the multi-kernel variants `chunked`, `persistent`, `bc_fused` and
+ * `fma` in baseline/; neither folder includes the other. Plans and launchers call the same functions for geometry, so
+ * that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
 #define MBA_SSD_SLOTS_H
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ssd_cuda.cu -- launchers of the variants `chunked`, `bc_fused` and `fma` of ssd: five launches forward, fifteen
+ * backward, under the names of mamba_ssm's Triton kernels.
+ *
+ *   ssd_steps.cuh       vector kernels of all three: steps and decays, state passing, gradients of decays
+ *   ssd_mma*.cuh        `chunked`: products on tensor cores; `bc_fused`: C B^T is computed in the blocks that use it
+ *   ssd_fma.cuh         `fma`: products in fp32 without tensor cores, any size
+ *   ssd_launch.cuh      arguments and the launch sequence of the tensor-core variants */
+#include "ops/ssd/baseline/ssd_fma.cuh"
+#include "ops/ssd/baseline/ssd_launch.cuh"
+
+extern "C" mba_status ssd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, false); }
+extern "C" mba_status ssd_bwd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, true); }
+
+/* Shares most kernels with `chunked`. */
+extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, false); }
+extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, true); }
+
+/* ---- `fma` ---- */
+
+template <typename T> static mba_status fwd_fma(const mba_call *c)
+{
+    typedef task<T, double, float> plain_task;
+    const plain_task               a = task_of<plain_task>(c, tiling_of(c, SSD_FMA), false);
+    MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
+    MBA_KERNEL(c, 1, chunk_state_fwd_fma<plain_task>, a);
+    MBA_KERNEL(c, 2, (state_passing_fwd<false, 1, plain_task>), a, 0);
+    MBA_KERNEL(c, 3, bmm_chunk_fwd_fma<plain_task>, a);
+    MBA_KERNEL(c, 4, chunk_scan_fwd_fma<plain_task>, a);
+    return MBA_OK;
+}
+
+template <typename T> static mba_status bwd_fma(const mba_call *c)
+{
+    typedef task<T, double, float> plain_task;
+    const plain_task               a = task_of<plain_task>(c, tiling_of(c, SSD_FMA), true);
+    MBA_KERNEL(c, 0, (chunk_cumsum_fwd<false, plain_task>), a, 0);
+    MBA_KERNEL(c, 1, bmm_chunk_fwd_fma<plain_task>, a);
+    MBA_KERNEL(c, 2, chunk_state_fwd_fma<plain_task>, a);
+    MBA_KERNEL(c, 3, (state_passing_fwd<false, 1, plain_task>), a, 0);
+    MBA_KERNEL(c, 4, chunk_scan_bwd_dstates_fma<plain_task>, a);
+    MBA_KERNEL(c, 5, (state_passing_bwd<false, 1, plain_task>), a, 0);
+    MBA_KERNEL(c, 6, chunk_scan_chunk_state_bwd_dx_fma<plain_task>, a);
+    MBA_KERNEL(c, 7, chunk_state_bwd_db_fma<plain_task>, a);
+    MBA_KERNEL(c, 8, chunk_scan_bwd_dc_fma<plain_task>, a);
+    MBA_KERNEL(c, 9, chunk_scan_bwd_dcb_fma<plain_task>, a);
+    MBA_KERNEL(c, 10, (bmm_chunk_bwd_fma<false, plain_task>), a);
+    MBA_KERNEL(c, 11, (bmm_chunk_bwd_fma<true, plain_task>), a);
+    MBA_KERNEL(c, 12, (chunk_scan_bwd_ddacs_stable<false, plain_task>), a, 0);
+    MBA_KERNEL(c, 13, (chunk_cumsum_bwd<false, plain_task>), a, 0);
+    MBA_KERNEL(c, 14, (ssd_sum_parts<false, plain_task>), a, 0);
+    return MBA_OK;
+}
+
+extern "C" mba_status ssd_fma_cuda(const mba_call *c)
+{
+    MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, return fwd_fma<T>(c));
+}
+
+extern "C" mba_status ssd_bwd_fma_cuda(const mba_call *c)
+{
+    MBA_WITH_DTYPE(c->node->in[X]->type.dtype, T, return bwd_fma<T>(c));
+}

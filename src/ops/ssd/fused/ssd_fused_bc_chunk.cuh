@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ssd_fused_bc_chunk.cuh -- a consumer warpgroup of ssd_bwd_bc: dB and dC of a chunk, summed over heads.
+ *
+ * run() loops over work items: setup (B, C and C B^T of the pair), a loop over heads, then the products with dCB and
+ * the stores. Per head it multiplies x' by G1 and dy' by H1, adds dy' x'^T to dCB, and takes from the running sums the
+ * decay sums q, row and `ends`. The maths is in ssd_fused_bc.cuh; operands and row sums of a warp are in
+ * ssd_fused_bc_rows.cuh, shared memory and the producer in ssd_fused_bc_feed.cuh. */
+#ifndef MBA_SSD_FUSED_BC_CHUNK_CUH
+#define MBA_SSD_FUSED_BC_CHUNK_CUH
+
+#include "ops/ssd/fused/ssd_fused_bc_feed.cuh"
+#include "ops/ssd/fused/ssd_fused_bc_rows.cuh"
+
+#if MBA_HOPPER || !defined(__CUDA_ARCH__)
+
+/* A consumer warpgroup: the rows of chunk I of the pair. DOCS: with resets, some rows do not reach the ends of the
+ * pair. */
+template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
+    bc_smem          &sm;
+    const fused_task &a;
+    float             dC[64], dB[64], own[32], low[32]; /* dCB: own is the diagonal block, low block 10 (I = 1) */
+
+    __device__ __forceinline__ bc_chunk(bc_smem &smem, const fused_task &task) : sm(smem), a(task) {}
+
+    static __device__ __forceinline__ void       warpgroup_sync() { bar_sync<2 + I, 128>(); }
+    __device__ __forceinline__ const pair_block &current() const { return sm.current[I].at; }
+    __device__ __forceinline__ int token(int q) const { return current().c2 * PAIR + I * FQ + row + 8 * q; }
+
+    /* ---- setup of a work item: what all its heads share ---- */
+
+    /* Loads a 16-byte vector of a row of B or C. Accumulator j = 4 v + c of a thread (columns in the order of saved
+     * states) is values 2 c and 2 c + 1 of vector 4 v + t4 of the row. So a thread needs four vectors per row, and four
+     * lanes read 64 contiguous bytes. */
+    __device__ __forceinline__ uint4 load_vector(const strided<const bf16> &m, int q, int vector_index) const
+    {
+        const int n = group_n<TILED>(current().g) + 8 * (4 * vector_index + t4);
+        if (token(q) >= a.L || (TILED && n >= a.N)) return make_uint4(0, 0, 0, 0);
+        return *(const uint4 *)(m.row(current().b, token(q), group_of<TILED>(current().g)) + n);
+    }
+    /* Starts the loads of C B^T, blocks 00, 10 and 11. It belongs to the first tile of the state; for others the maps
+     * supply zeros (z < 0), so that sums with it count once. */
+    __device__ __forceinline__ void load_cb_async(const bc_maps &maps)
+    {
+        const uint32_t bar = smem_address(&sm.cb_full);
+        const int      g = group_of<TILED>(current().g), none = group_n<TILED>(current().g) ? INT_MIN / 2 : 0;
+        const int      z = (current().b * (a.K / 2) + current().c2) * a.G + g + none;
+        const int      first = (current().b * a.K + 2 * current().c2) * a.G + g + none;
+        mbar_expect(bar, (EXACT ? 6 : 3) * TILE_BYTES);
+        tma_load3(smem_address(sm.m[0]), &maps.cb, bar, 0, 0, first);
+        tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
+        tma_load3(smem_address(sm.m[2]), &maps.cb, bar, 0, 0, first + a.G);
+        if (!EXACT) return;
+        const int residual = residual_offset_cb(a);
+        tma_load3(smem_address(exact_stage_of(sm).m[0]), &maps.cb, bar, 0, 0, first + residual);
+        tma_load3(smem_address(exact_stage_of(sm).m[1]), &maps.low, bar, 0, 0, z + residual);
+        tma_load3(smem_address(exact_stage_of(sm).m[2]), &maps.cb, bar, 0, 0, first + a.G + residual);
+    }
+    /* Begins work item number `block`, the n-th of this block: issues all loads, then stores B and C and clears
+     * sums. */
+    __device__ __forceinline__ void begin(unsigned block, unsigned n, const bc_maps &maps)
+    {
+        uint4 c[4][2], b[4][2];
+        recompute_lane_indices();
+        if (tid == 0) {
+            sm.current[I].at = pair_block_of(a, block);
+            sm.current[I].block = block;
+            sm.current[I].n = n;
+            sm.current[I].slow = 0;
+        }
+        bar_sync<1, 256>(); // both warpgroups are done with the previous item
+        if (I == 1 && tid == 0) load_cb_async(maps);
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            c[e >> 1][e & 1] = load_vector(a.cm, e & 1, e >> 1);
+            b[e >> 1][e & 1] = load_vector(a.bm, e & 1, e >> 1);
+        }
+        if (DOCS && I == 0) {
+            count_resets(sm.resets[0], a, current().b, 2 * current().c2);
+            count_resets(sm.resets[1], a, current().b, 2 * current().c2 + 1);
+        }
+        store_rows_permuted(sm.c[I], c);
+        store_rows_permuted(sm.b[I], b);
+        __syncwarp();
+        fence_async(); // last_products() reads them by wgmma
+        sm.previous[I * 128 + tid] = make_float4(0, 0, 0, 0);
+        sm.previous_end[I * 128 + tid] = 0;
+        if (DOCS) bar_sync<1, 256>();
+#pragma unroll
+        for (int i = 0; i < 64; i++) dC[i] = dB[i] = 0;
+#pragma unroll
+        for (int i = 0; i < 32; i++) own[i] = low[i] = 0;
+    }
+
+    /* ---- one head ---- */
+
+    /* Factors of a row are read from shared memory where they are used, because registers are short. A head with a
+     * wide-range chunk gets zeros. Without resets the flags are only 0 or 1, so they are compared as floats: a
+     * conversion would delay the products. */
+    __device__ __forceinline__ bool is_wide_range(int s) const
+    {
+        if (!DOCS && !EXACT) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
+        return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_WIDE_RANGE;
+    }
+    __device__ __forceinline__ float e_of(int s, int r) const { return is_wide_range(s) ? 0 : sm.rec[s][I][r]; }
+    __device__ __forceinline__ float f_of(int s, int r) const { return is_wide_range(s) ? 0 : sm.rec[s][I][FQ + r]; }
+    /* The same times kappa, in an order in which no intermediate underflows; kappa alone may. */
+    __device__ __forceinline__ float e_kappa(int s, int r) const
+    {
+        return e_of(s, r) * __expf(sm.rec[s][1][REC_BEFORE]) * __expf(sm.rec[s][0][REC_AFTER]);
+    }
+    __device__ __forceinline__ float f_kappa(int s, int r) const
+    {
+        return f_of(s, r) * __expf(sm.rec[s][0][REC_AFTER]) * __expf(sm.rec[s][1][REC_BEFORE]);
+    }
+    /* Factors with the decay until the end of the pair, and since its beginning; 0 where a reset lies between. */
+    __device__ __forceinline__ float f_to_end(int s, int r) const
+    {
+        if (DOCS && (sm.resets[I][r] != sm.resets[I][FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
+        return I ? f_of(s, r) : f_kappa(s, r);
+    }
+    __device__ __forceinline__ float e_from_begin(int s, int r) const
+    {
+        if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
+        return I ? e_kappa(s, r) : e_of(s, r);
+    }
+
+    /* Replaces x by x' in shared memory (each warp its own rows), and sets f = x scaled to the end of the pair. */
+    __device__ __forceinline__ void scale_x(fragments &f, int s)
+    {
+        const uint32_t tile = smem_address(sm.st[s].x[I]);
+        if (DOCS || I == 0) scaled(f, sm.st[s].x[I], f_to_end(s, row), f_to_end(s, row + 8));
+        if (DOCS) asm volatile("" : "+r"(s)::"memory"); // reload: no register holds what the first scale used
+        if (DOCS) recompute_lane_indices();
+        const float s0 = f_of(s, row), s1 = f_of(s, row + 8);
+        const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t v[4], x[4];
+            ldmatrix_at(v, tile + tile_offset(i));
+            scale(x, v, u0, u1);
+            stmatrix_at(tile + tile_offset(i), x);
+#pragma unroll
+            for (int j = 0; j < 4 && !DOCS && I == 1; j++) f[i][j] = x[j];
+        }
+        opt_barrier_all(f);
+        fence_async();
+        mbar_release(smem_address(&sm.scaled[I][s]), lane);
+    }
+    __device__ __forceinline__ void wait_x(int chunk, int s, uint32_t phase)
+    {
+        mbar_wait(smem_address(&sm.scaled[chunk][s]), phase);
+    }
+
+    __device__ __forceinline__ void wait_dy(int s, uint32_t phase) { mbar_wait(smem_address(&sm.full_late[s]), phase); }
+
+    /* The products of chunk 1. Registers hold one operand only, so it works by halves: while one half of f is
+     * multiplied, the other is overwritten with the next operand. Loads queue behind the wgmma that a warp has issued,
+     * so each load stands before the products that it need not wait for. */
+    __device__ __forceinline__ void products_by_halves(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f;
+        half_rows       v;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wgmma_commit();
+        const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
+        wait_dy(s, phase);
+        load_half(v, t.dy[1], 0);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        wait_x(0, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, k0, k1, half);
+            load_half(v, t.dy[1], half ^ 1);
+            wgmma_fence();
+            by_state(dC, f, t.h, 2 * half, 2 * half + 2);
+            by_rows(low, f, t.x[0], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        wait_x(1, s, phase);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            wgmma_wait<1>();
+            scale_half(f, v, e0, e1, half);
+            if (!half) load_half(v, t.dy[1], 1);
+            wgmma_fence();
+            by_rows(own, f, t.x[1], 2 * half, 2 * half + 2);
+            wgmma_commit();
+        }
+        wgmma_wait<0>();
+    }
+
+    /* The products of chunk 0, which has registers for two operands: dy is scaled while the first product runs, and the
+     * others follow without a wait. */
+    __device__ __forceinline__ void products_at_once(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        fragments       f, d;
+        half_rows       v[2];
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g, 0, 2);
+        wait_dy(s, phase);
+        load_half(v[0], t.dy[0], 0);
+        load_half(v[1], t.dy[0], 1);
+        wgmma_fence();
+        by_state(dB, f, t.g, 2, 4);
+        wgmma_commit();
+        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        scale_half(d, v[0], e0, e1, 0);
+        scale_half(d, v[1], e0, e1, 1);
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, d, t.h);
+        by_rows(own, d, t.x[0]);
+        finish_products();
+    }
+    /* The products with resets: each has an operand of its own, so they run one after the other. */
+    __device__ __forceinline__ void products_in_turn(int s, uint32_t phase)
+    {
+        const bc_stage &t = sm.st[s];
+        const int       r = row, r8 = row + 8;
+        fragments       f;
+        scale_x(f, s);
+        wgmma_fence();
+        by_state(dB, f, t.g);
+        finish_products();
+        wait_dy(s, phase);
+        scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
+        wait_x(0, s, phase);
+        wgmma_fence();
+        by_state(dC, f, t.h);
+        finish_products();
+        if (I == 1) {
+            scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
+            wgmma_fence();
+            by_rows(low, f, t.x[0]);
+            finish_products();
+        }
+        scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
+        phase = warp_broadcast(sm.iteration[I * 128 + tid]) / BC_STAGES & 1;
+        if (I == 1) wait_x(1, s, phase);
+        wgmma_fence();
+        by_rows(own, f, t.x[I]);
+        finish_products();
+    }
+    /* All products of a head. The warpgroups synchronize only on x' of chunk 0, which both use. */
+    __device__ __forceinline__ void products(int s, uint32_t phase)
+    {
+        if (DOCS) products_in_turn(s, phase);
+        else if (I) products_by_halves(s, phase);
+        else products_at_once(s, phase);
+    }
+
+    /* Stores q, row and the partial sums `ends` of a head. signed_pair: number of (sequence, head, pair of chunks), or
+     * its complement if the head is wide-range; then ssd_bwd_slow has already stored the gradient itself in q. */
+    __device__ __forceinline__ void decay_sums(int signed_pair)
+    {
+        float2       q = rows_dot(dC, sm.c[I]), end = q;
+        const float2 r = lower_dot(own, sm.m[2 * I]);
+        if (I == 0) {
+            end = rows_dot(dB, sm.b[0]);
+        } else {
+            const float2 below = rows_dot(low, sm.m[1]);
+            q.x += below.x;
+            q.y += below.y;
+        }
+        const float4 previous = sm.previous[I * 128 + tid];
+        const float  q0 = sum_over_lanes_of_row(q.x - previous.x), q1 = sum_over_lanes_of_row(q.y - previous.y);
+        const float  r0 = sum_over_lanes_of_row(r.x - previous.z), r1 = sum_over_lanes_of_row(r.y - previous.w);
+        const float  all = warp_sum(end.x + end.y - sm.previous_end[I * 128 + tid]);
+        sm.previous[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
+        sm.previous_end[I * 128 + tid] = end.x + end.y;
+        if (t4) return;
+        const bool    slow = signed_pair < 0;
+        const int     pair = slow ? ~signed_pair : signed_pair;
+        const int64_t at = (2 * (int64_t)pair + I) * FQ + row;
+        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
+        a.row[at] = r0;
+        a.row[at + 8] = r1;
+        if (slow) return;
+        a.q[at] = q0;
+        a.q[at + 8] = q1;
+    }
+
+    /* The loop over the heads of a work item. `iteration` counts heads over all items of this block: ring and phase. */
+    __device__ __forceinline__ void heads(unsigned iteration)
+    {
+#pragma unroll 1
+        for (; iteration < warp_broadcast((sm.current[I].n + 1) * (unsigned)group_heads<TILED>(a)); iteration++) {
+            recompute_lane_indices();
+            const int      s = iteration % BC_STAGES;
+            const uint32_t phase = iteration / BC_STAGES & 1;
+            if (DOCS) sm.iteration[I * 128 + tid] = iteration;
+            mbar_wait(smem_address(&sm.full[s]), phase);
+            products(s, phase);
+            const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s]; // sign: saves a register
+            if (pair < 0 && tid == 0) sm.current[I].slow = 1;
+            mbar_release(smem_address(&sm.empty[s]), lane);
+            if (TILED) recompute_lane_indices();
+            decay_sums(pair);
+            if (DOCS) iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
+        }
+    }
+
+    /* ---- one head, EXACT ---- */
+
+    /* sums += (scaled rows of a tile) (a state), both as value plus residual, without the product of the residuals. */
+    __device__ __forceinline__ void add_product_hi_lo(float (&sums)[64], const unsigned char                *tile,
+                                                      const unsigned char (&state)[2][2 * TILE_BYTES], float s0,
+                                                      float s1)
+    {
+        fragments f;
+        scaled<false>(f, tile, s0, s1);
+        wgmma_fence();
+        by_state(sums, f, state[0]);
+        by_state(sums, f, state[1]);
+        finish_products();
+        scaled<true>(f, tile, s0, s1);
+        wgmma_fence();
+        by_state(sums, f, state[0]);
+        finish_products();
+    }
+    /* Returns false, which the compiler does not know. A branch on it keeps the compiler from hoisting work that would
+     * cost registers. */
+    static __device__ __forceinline__ bool opaque_false()
+    {
+        uint32_t thread = threadIdx.x;
+        opt_barrier(thread);
+        return !__any_sync(0xffffffffu, thread < 256);
+    }
+    /* Scales dot = dy x^T in fp32: sums += e f dot, by_row += C B^T f dot (the caller multiplies by e). Above the
+     * diagonal e f may overflow; by_row stays finite there, because C B^T is zero and f dot finite. */
+    __device__ __forceinline__ void scale_and_add(float (&sums)[32], float2 &by_row, const float (&dot)[16],
+                                                  const float *f, float e0, float e1, int block, int half) const
+    {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; i++) {
+            uint32_t v[4], w[4];
+            if (I == 1 && opaque_false()) continue;
+            ldmatrix_at(v, smem_address(sm.m[block]) + tile_offset(i));
+            ldmatrix_at(w, smem_address(exact_stage_of(sm).m[block]) + tile_offset(i));
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const float *d = dot + 8 * (i & 1) + 4 * j;
+                float       *to = sums + 8 * i + 4 * j;
+                const float2 u = *(const float2 *)(f + 16 * i + 8 * j + 2 * t4);
+                const float  t0 = d[0] * u.x, t1 = d[1] * u.y, t2 = d[2] * u.x, t3 = d[3] * u.y;
+                to[0] = fmaf(e0, t0, to[0]);
+                to[1] = fmaf(e0, t1, to[1]);
+                to[2] = fmaf(e1, t2, to[2]);
+                to[3] = fmaf(e1, t3, to[3]);
+                by_row.x += (low_of(v[2 * j]) + low_of(w[2 * j])) * t0 + (high_of(v[2 * j]) + high_of(w[2 * j])) * t1;
+                by_row.y += (low_of(v[2 * j + 1]) + low_of(w[2 * j + 1])) * t2
+                            + (high_of(v[2 * j + 1]) + high_of(w[2 * j + 1])) * t3;
+            }
+        }
+    }
+    /* Adds one head's dCB, half of the sources at a time, because registers are short. Returns this thread's row sums.
+     * LOW: block 10. */
+    template <bool LOW> __device__ __forceinline__ float2 dcb_products(int s)
+    {
+        const float e0 = LOW ? e_kappa(s, row) : e_of(s, row), e1 = LOW ? e_kappa(s, row + 8) : e_of(s, row + 8);
+        float2      by_row = make_float2(0, 0);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float dot[16];
+            wgmma_fence();
+            multiply_rows(dot, exact_stage_of(sm).dy[I], exact_stage_of(sm).x[LOW ? 0 : I], half);
+            finish_products();
+            recompute_lane_indices();
+            scale_and_add(LOW ? low : own, by_row, dot, sm.rec[s][LOW ? 0 : I] + FQ, e0, e1, LOW ? 1 : 2 * I, half);
+        }
+        return make_float2(e0 * by_row.x, e1 * by_row.y);
+    }
+    /* Index of this thread's first row in q and row. */
+    __device__ __forceinline__ int64_t token_index(int pair) const { return (2 * (int64_t)pair + I) * FQ + row; }
+
+    /* dCB of a head. Stores `row` at once. `low` belongs to q, which follows later, and waits in shared memory. */
+    __device__ __forceinline__ void dcb_hi_lo(int s)
+    {
+        const float2 r = dcb_products<false>(s);
+        const float  r0 = sum_over_lanes_of_row(r.x), r1 = sum_over_lanes_of_row(r.y);
+        if (t4 == 0) {
+            const int64_t at = token_index(sm.pair[s]);
+            a.row[at] = r0;
+            a.row[at + 8] = r1;
+        }
+        if (I == 0) return;
+        const float2 below = dcb_products<true>(s);
+        sm.previous[128 + tid].z = below.x;
+        sm.previous[128 + tid].w = below.y;
+    }
+    __device__ __forceinline__ void decay_sums_hi_lo(int signed_pair)
+    {
+        const float2 q = rows_dot(dC, sm.c[I]), end = I ? q : rows_dot(dB, sm.b[0]);
+        const float4 previous = sm.previous[I * 128 + tid];
+        const float  q0 = sum_over_lanes_of_row(q.x - previous.x + previous.z);
+        const float  q1 = sum_over_lanes_of_row(q.y - previous.y + previous.w);
+        const float  all = warp_sum(end.x + end.y - sm.previous_end[I * 128 + tid]);
+        sm.previous[I * 128 + tid] = make_float4(q.x, q.y, 0, 0);
+        sm.previous_end[I * 128 + tid] = end.x + end.y;
+        const bool slow = signed_pair < 0;
+        const int  pair = slow ? ~signed_pair : signed_pair;
+        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
+        if (t4 || slow) return;
+        const int64_t at = token_index(pair);
+        a.q[at] = q0;
+        a.q[at + 8] = q1;
+    }
+    /* The loop over heads. Shared memory holds one head; each of its two parts is released as soon as it is used up. */
+    __device__ __forceinline__ void heads_hi_lo(unsigned iteration)
+    {
+        exact_stage &t = exact_stage_of(sm);
+#pragma unroll 1
+        for (; iteration < warp_broadcast((sm.current[I].n + 1) * (unsigned)a.J); iteration++) {
+            recompute_lane_indices();
+            int s = iteration & 1; // buffer of the record, and the phase of both parts
+            sm.iteration[I * 128 + tid] = iteration;
+            mbar_wait(smem_address(&sm.full[0]), s);
+            add_product_hi_lo(dB, t.x[I], t.g, f_to_end(s, row), f_to_end(s, row + 8));
+            mbar_wait(smem_address(&sm.full[1]), s);
+            dcb_hi_lo(s);
+            recompute_lane_indices();
+            mbar_release(smem_address(&sm.empty[0]), lane);
+            add_product_hi_lo(dC, t.dy[I], t.h, e_from_begin(s, row), e_from_begin(s, row + 8));
+            const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s];
+            if (pair < 0 && tid == 0) sm.current[I].slow = 1;
+            mbar_release(smem_address(&sm.empty[1]), lane);
+            decay_sums_hi_lo(pair);
+            iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
+        }
+    }
+
+    /* ---- after all heads: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
+
+    /* Bit e: accumulator e of a block of dCB counts (source before position, no reset between). It has no divergent
+     * branch: after one, the compiler would compute wgmma descriptors per lane and run out of registers. */
+    __device__ __forceinline__ uint32_t mask_bits(bool below) const
+    {
+        const int(&from)[FQ] = sm.resets[below ? 0 : I], (&here)[FQ] = sm.resets[I];
+        uint32_t bits = 0;
+#pragma unroll 1
+        for (int e = 0; e < 32; e++) {
+            const int  l = row + 8 * (e >> 1 & 1), s = 8 * (e >> 2) + 2 * t4 + (e & 1);
+            const bool ok = below ? !DOCS || ((here[l] == 0) & (from[s] == from[FQ - 1]))
+                                  : (s <= l) & (!DOCS || from[s] == here[l]);
+            bits |= (uint32_t)ok << e;
+        }
+        return bits;
+    }
+    __device__ __forceinline__ void multiply_dcb(const fragments &p0, const fragments &p1)
+    {
+        const uint64_t b0 = wgmma_smem_desc(smem_address(sm.b[0]), TILE_BYTES);
+        const uint64_t c0 = wgmma_smem_desc(smem_address(sm.c[0]), TILE_BYTES);
+        const uint64_t b1 = wgmma_smem_desc(smem_address(sm.b[1]), TILE_BYTES);
+        const uint64_t c1 = wgmma_smem_desc(smem_address(sm.c[1]), TILE_BYTES);
+        const uint64_t own_m = wgmma_smem_desc(smem_address(sm.m[2 * I]));
+        const uint64_t low_m = wgmma_smem_desc(smem_address(sm.m[1]));
+        wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int at = (i * 2048) >> 4;
+            wgmma_n128_rs<1>(dC, p0[i], (I ? b1 : b0) + at, 1);
+            if (I == 1) wgmma_n128_rs<1>(dC, p1[i], b0 + at, 1);
+            wgmma_n128_ss<1, 1>(dB, own_m + at, (I ? c1 : c0) + at, 1);
+            if (I == 0) wgmma_n128_ss<1, 1>(dB, low_m + at, c1 + at, 1);
+        }
+        finish_products();
+    }
+    __device__ __forceinline__ void last_products()
+    {
+        fragments p0[2], p1[2];
+        recompute_lane_indices();
+        split_dcb(p0, own, mask_bits(false));
+        if (I == 1) split_dcb(p1, low, DOCS ? mask_bits(true) : 0xffffffffu);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            if (half) bar_sync<1, 256>(); // both have read the high halves
+            store_dcb(sm.m[2 * I], p0[half]);
+            if (I == 1) store_dcb(sm.m[1], p1[half]);
+            fence_async();
+            bar_sync<1, 256>();
+            multiply_dcb(p0[half], p1[half]);
+        }
+    }
+    /* Stores vector k of row q of a gradient: the sums, plus what ssd_bwd_slow computed, plus the old value if
+     * `adds`. */
+    __device__ __forceinline__ void store_vector(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q,
+                                                 int k)
+    {
+        const uint4 old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
+        uint32_t    v[4];
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            const float *d = sums + 4 * (4 * k + c) + 2 * q;
+            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
+        }
+        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
+    }
+    __device__ __forceinline__ void store()
+    {
+        const bool slow = sm.current[I].slow;
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            if (token(q) >= a.L) continue;
+            const int     g = group_of<TILED>(current().g), n = group_n<TILED>(current().g) + 8 * t4;
+            const int64_t row_at = ((int64_t)current().b * a.K * FQ + token(q)) * pair_groups<TILED>(a) + current().g;
+            const int64_t at = row_at * FN + 8 * t4;
+            bf16         *dc = a.dcm.row(current().b, token(q), g) + n;
+            bf16         *db = a.dbm.row(current().b, token(q), g) + n;
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (TILED && n + 32 * k >= a.N) break;
+                store_vector(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
+                store_vector(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
+            }
+        }
+    }
+    __device__ __forceinline__ void run(const bc_maps &maps)
+    {
+        unsigned block = blockIdx.x, n = 0;
+#pragma unroll 1
+        do { // what outlives an iteration is in shared memory
+            begin(block, n, maps);
+            mbar_wait(smem_address(&sm.cb_full), n & 1);
+            if (EXACT) heads_hi_lo(n * (unsigned)a.J);
+            else heads(n * (unsigned)group_heads<TILED>(a));
+            last_products();
+            store();
+            block = warp_broadcast(sm.current[I].block) + gridDim.x;
+            n = warp_broadcast(sm.current[I].n) + 1;
+            warpgroup_sync(); // sm.current is read and may change
+        } while (block < warp_broadcast(*(volatile unsigned *)&sm.blocks));
+    }
+};
+
+#endif
+
+#endif
