@@ -6,7 +6,7 @@
 cmake_policy(VERSION 3.20)
 get_filename_component(ROOT ${ROOT} ABSOLUTE)
 file(GLOB_RECURSE names RELATIVE ${ROOT} ${ROOT}/src/*)
-file(GLOB machines RELATIVE ${ROOT} ${ROOT}/machines/*.ini)
+file(GLOB machines RELATIVE ${ROOT} ${ROOT}/machines/*.ini ${ROOT}/clusters/*.ini)
 list(FILTER names INCLUDE REGEX "\\.(c|h|cu|cuh|def|in|rules|css|js)$")
 list(FILTER names EXCLUDE REGEX "_test\\.c$")
 list(APPEND names ${machines} docs/glossary.md CMakeLists.txt)

@@ -160,6 +160,10 @@ static inline const char *store_of(const char *file, const char *workload, const
                                                      .end_ns = 18000 + 100 * b,
                                                      .work_start_ns = 10 * b + 500,
                                                      .work_end_ns = 17000 + 100 * b }));
+    for (int64_t k = 0; k < 2 && graph; k++) { // rank 1 starts later
+        assert_ok(mba_put_rank(s, &(mba_row_rank){ .id = k, .host = "made-up host", .plain_s = 1e-3 }));
+        assert_ok(mba_put_rank_event(s, &(mba_row_rank_event){ .rank = k, .start_ns = 500 * k, .duration_ns = 9000 }));
+    }
     assert_ok(mba_store_close(s));
     return file;
 }

@@ -12,7 +12,7 @@ import sys
 
 COLUMNS, FUNCTION, KERNEL, FILE, BLOB = 120, 70, 110, 600, 256 << 10
 GENERATED = ("tests/data/", "tests/fuzz/corpus/", "src/data/unicode_tables.")      # tools/format has the same
-DATA = GENERATED + ("tests/golden", "docs/results/", "bench/results/", "machines/")
+DATA = GENERATED + ("tests/golden", "docs/results/", "bench/results/", "machines/", "clusters/")
 C, SCRIPTS = (".c", ".h", ".cu", ".cuh"), (".py", ".sh")
 LICENSED = C + (".def", ".in", ".js", ".css", ".cmake")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bench.c -- `mambascope bench ceilings | op | step | power | gemm | decode`: rates of the machine, and times of
- * operators and steps against their floors. */
+/* bench.c -- `mambascope bench ceilings | op | step | power | gemm | decode | links`: rates of the machine, and times
+ * of operators and steps against their floors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bench_links.h"
 #include "cli/bench_power.h"
 #include "cli/cliffs.h"
 #include "cli/command.h"
@@ -23,6 +24,7 @@ static const double CEILING_S = 0.5; // per rate
 typedef struct bench_options {
     bool              json, csv, memory;
     int64_t           repeats, hold_ms;
+    const char       *out;
     mba_model_options model;
 } bench_options;
 
@@ -485,7 +487,7 @@ static mba_status bench_decode(const bench_options *o)
  * model. */
 static mba_status check_options(const bench_options *o, const char *what)
 {
-    static const char *const known[] = { "ceilings", "op", "step", "power", "gemm", "decode" };
+    static const char *const known[] = { "ceilings", "op", "step", "power", "gemm", "decode", "links" };
     const mba_batch_shape    none = { 0 };
     bool                     is_known = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(what, known[i]);
@@ -499,6 +501,7 @@ static mba_status check_options(const bench_options *o, const char *what)
                        : !model && !op && o->model.variants                    ? "--op"
                        : !op && o->memory                                      ? "--memory-copies"
                        : o->hold_ms && strcmp(what, "gemm")                    ? "--hold"
+                       : o->out && strcmp(what, "links")                       ? "--out"
                                                                                : NULL;
     return with ? mba_fail(MBA_E_ARG, "bench %s does not use %s\nfix: %s", what, with,
                            model || !op ? "leave it out" : "leave it out, or use bench step --model NAME")
@@ -512,6 +515,7 @@ mba_status mba_command_bench(int argc, char **argv)
     const mba_option options[] = {
         MBA_OPTION_GROUP("Measurement"),
         { "--repeats", MBA_OPT_INT, &o.repeats, "N", "number of runs, of which the fastest counts [5]", 1, 1000 },
+        { "--out", MBA_OPT_TEXT, &o.out, "FILE.ini", "links: also write a cluster file, for simulate --cluster", 0, 0 },
         { "--memory-copies", MBA_OPT_FLAG, &o.memory, NULL,
           "op: time only memory-bound operators, each beside a copy of as many bytes", 0, 0 },
         MBA_OPTION_ALIAS("--copies", "--memory-copies"),
@@ -532,6 +536,7 @@ mba_status mba_command_bench(int argc, char **argv)
         "gemm      times every matrix product of a step with each of the first eight\n"
         "          kernels that the GPU's library proposes\n"
         "decode    times reading photographs (500 x 375, made here) as training does, per core\n"
+        "links     latency and bandwidth between the ranks that mpirun or srun has started\n"
         "\n"
         "The floor is the shortest time in which the machine could do the least work:\n"
         "on a CPU max(bytes / stream, FLOPs / FMA + exponentials / exp); on a GPU, whose\n"
@@ -547,6 +552,7 @@ mba_status mba_command_bench(int argc, char **argv)
         "mambascope bench step --model graphmamba-peptides-func --graphs 32\n"
         "mambascope bench power 'mamba2-130m --batch 8 --length 2048' 'mambavision-t --batch 128'\n"
         "mambascope bench decode\n"
+        "mpirun -np 2 mambascope bench links --out here.ini\n"
     };
     mba_operands words = { 0 };
     MBA_TRY(mba_options_parse(&usage, argc, argv, &words, &help));
@@ -556,6 +562,8 @@ mba_status mba_command_bench(int argc, char **argv)
     if (words.n == 1 && !strcmp(words.word[0], "ceilings")) return bench_ceilings(&o);
     if (words.n == 1 && !strcmp(words.word[0], "decode")) return bench_decode(&o);
     if (words.n >= 2 && !strcmp(words.word[0], "power")) return mba_bench_power(&words, form_of(&o));
+    if (words.n == 1 && !strcmp(words.word[0], "links"))
+        return mba_bench_links(&(mba_bench_links_options){ form_of(&o), o.repeats, o.out });
     if (words.n >= 1 && !strcmp(words.word[0], "op")) return bench_ops(&o, &words);
     if (words.n == 1 && (!strcmp(words.word[0], "step") || !strcmp(words.word[0], "gemm"))) {
         mba_model m;
@@ -564,5 +572,6 @@ mba_status mba_command_bench(int argc, char **argv)
         if (m.task == MBA_TASK_TEXT && !o.model.shape.length) o.model.shape.length = 1024;
         return !strcmp(words.word[0], "step") ? bench_step(&o) : bench_gemm(&o);
     }
-    return mba_fail(MBA_E_ARG, "bench what?\nfix: mambascope bench ceilings, op, step, power WORKLOAD, gemm or decode");
+    return mba_fail(MBA_E_ARG,
+                    "bench what?\nfix: mambascope bench ceilings, op, step, power WORKLOAD, gemm, decode or links");
 }

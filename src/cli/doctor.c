@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* doctor.c -- `mambascope doctor`: shows what this machine has, what is missing, and how to get it. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "cli/features.h"
 #include "cli/options.h"
 #include "cli/table.h"
+#include "cluster/launcher.h"
 #include "core/device.h"
 #include "core/version.h"
 #include "scope/cupti_collect.h"
@@ -90,6 +92,35 @@ static void gpu_rows(mba_table *t)
     counter_rows(t);
 }
 
+/* ---- other ranks ---- */
+
+/* The launcher that started this process, NCCL, and the hosts that Slurm has given. */
+static void rank_rows(mba_table *t)
+{
+    char         text[320];
+    mba_launcher l;
+    if (mba_launcher_find(&l, getenv) != MBA_OK) row(t, "launcher", story(text, sizeof text), "");
+    else if (!l.launcher) row(t, "launcher", "none: one rank", "several: mpirun -np 4 mambascope doctor");
+    else {
+        snprintf(text, sizeof text, "%s: rank %d of %d, %d on this host", l.launcher, l.rank, l.ranks,
+                 l.local_ranks > 0 ? l.local_ranks : l.ranks);
+        row(t, "launcher", text, "");
+    }
+    if (getenv("SLURM_JOB_NODELIST")) row(t, "hosts", getenv("SLURM_JOB_NODELIST"), "");
+    void *nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+    int (*version)(int *) = NULL;
+    int number = 0;
+    if (nccl) *(void **)&version = dlsym(nccl, "ncclGetVersion");
+    if (version && version(&number) == 0) {
+        snprintf(text, sizeof text, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+        row(t, "NCCL", text, "");
+    } else {
+        row(t, "NCCL", "libnccl.so.2 not found",
+            "needed for several GPUs: install NVIDIA's libnccl2, or pip install nvidia-nccl-cu13");
+    }
+    if (nccl) dlclose(nccl);
+}
+
 /* ---- the command ---- */
 
 static void look(mba_table *t)
@@ -103,6 +134,7 @@ static void look(mba_table *t)
     snprintf(text, sizeof text, "%.1f GB", gb);
     row(t, "memory", text, "");
     for (const mba_feature *f = mba_features_libraries(); f->name; f++) row(t, f->name, f->found, f->advice);
+    rank_rows(t);
     gpu_rows(t);
     const bool nvcc = getenv("CUDACXX") || !access("/usr/local/cuda/bin/nvcc", X_OK);
     row(t, "nvcc",

@@ -11,12 +11,14 @@
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/profile.h"
+#include "cli/ranks.h"
 #include "cli/say.h"
 #include "core/aliases.h"
 #include "core/file.h"
 #include "core/lock.h"
 #include "scope/collect.h"
 #include "scope/metrics.h"
+#include "scope/rank_merge.h"
 
 typedef struct profile_options {
     mba_model_options   model;
@@ -71,8 +73,9 @@ static mba_status tell(const char *path)
     return MBA_OK;
 }
 
-mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
-                             mba_profile_more_fn *more, void *ctx)
+/* `w`: of several ranks, which take each step together; NULL: one. */
+static mba_status profile_rank(const mba_model_options *m, const mba_collect_options *o, const char *out, mba_world *w,
+                               mba_profile_more_fn *more, void *ctx)
 {
     target              to = { 0 };
     mba_session         s = { 0 };
@@ -80,8 +83,12 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     mba_collect_options collect = *o;
     MBA_TRY(mba_model_options_apply(m, &so));
     collect.compute = so.compute;
+    so.world = w;
+    so.accumulate = w != NULL; // as `train` does
+    if (w) so.place = (mba_place){ w->rank, w->ranks };
     mba_status st = mba_session_plan(&s, &so);
-    if (st == MBA_OK && !mba_samples_wanted()) mba_cliffs_tell(&so); // a process that serves another is silent
+    if (st == MBA_OK && !mba_samples_wanted() && !(w && w->rank))
+        mba_cliffs_tell(&so); // a process that serves another is silent
     if (st == MBA_OK) st = mba_session_bind(&s, 1);
     if (st == MBA_OK) st = begin(&to, out);
     if (st == MBA_OK) {
@@ -91,6 +98,59 @@ mba_status mba_profile_model(const mba_model_options *m, const mba_collect_optio
     }
     mba_session_end(&s);
     return st;
+}
+
+mba_status mba_profile_model(const mba_model_options *m, const mba_collect_options *o, const char *out,
+                             mba_profile_more_fn *more, void *ctx)
+{
+    return profile_rank(m, o, out, NULL, more, ctx);
+}
+
+/* ---- several ranks ---- */
+
+typedef struct rank_profile {
+    const profile_options *o;
+    const mba_launcher    *launcher;
+    mba_world             *world;
+    mba_rank_clocks        before, after;
+} rank_profile;
+
+/* After rank 0 has measured: the others close their stores, then it adds them to its own. */
+static mba_status merge(void *ctx, mba_store *s)
+{
+    rank_profile *p = ctx;
+    MBA_TRY(mba_rank_clocks_compare(&p->after, p->world));
+    MBA_TRY(mba_world_barrier(p->world));
+    MBA_TRY(mba_env_put_number(s, "run.ranks", "given", p->world->ranks, ""));
+    return mba_rank_merge(s, p->world->ranks, p->o->out, &p->before, &p->after);
+}
+
+static mba_status compare_again(void *ctx, mba_store *s)
+{
+    rank_profile *p = ctx;
+    (void)s;
+    return mba_rank_clocks_compare(&p->after, p->world);
+}
+
+static mba_status profile_ranks(mba_world *w, void *ctx)
+{
+    rank_profile *p = ctx;
+    mba_lock     *lock = NULL;
+    char          out[4096];
+    p->world = w;
+    mba_ranks_divide_cores(p->launcher, p->o->model.threads);
+    if (!mba_rank_store_path(out, sizeof out, p->o->out, w->rank))
+        return mba_fail(MBA_E_ARG, "the name of the store is too long\nfix: choose a shorter --out");
+    MBA_TRY(mba_store_may_replace(out));
+    MBA_TRY(mba_lock_beside(&lock, out));
+    mba_status st = mba_rank_clocks_compare(&p->before, w);
+    if (st == MBA_OK) st = profile_rank(&p->o->model, &p->o->collect, out, w, w->rank ? compare_again : merge, p);
+    if (st == MBA_OK && w->rank) st = mba_world_barrier(w); // its store is closed: rank 0 may read it
+    if (st == MBA_OK) st = mba_world_barrier(w);            // nobody leaves before rank 0 has read it
+    mba_rank_clocks_free(&p->before);
+    mba_rank_clocks_free(&p->after);
+    mba_lock_release(lock);
+    return st == MBA_OK && !w->rank ? tell(p->o->out) : st;
 }
 
 /* An external program has its own steps, sizes and GPU, and only our kernels can be profiled from inside. */
@@ -176,7 +236,10 @@ static mba_status check_ours(const profile_options *o)
 /* Locks the name of the store: two processes would remove or replace what the other has open. */
 static mba_status profile(const profile_options *o, bool foreign)
 {
-    mba_lock *lock = NULL;
+    mba_lock    *lock = NULL;
+    mba_launcher l = { .ranks = 1 };
+    if (!foreign) MBA_TRY(mba_launcher_find(&l, getenv));
+    if (l.ranks > 1) return mba_on_ranks(&l, profile_ranks, &(rank_profile){ .o = o, .launcher = &l });
     MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe cannot have a lock file
     MBA_TRY(mba_lock_beside(&lock, o->out));
     mba_status st = foreign ? mba_profile_program(&o->foreign, o->out, NULL, NULL)
@@ -195,7 +258,8 @@ static mba_status check_sets(const char *names)
 
 static const char says[] = "Runs training steps of a model and writes what the hardware does to a store, one\n"
                            "SQLite file: environment, graph, plans, ceilings, timeline, counters\n"
-                           "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. If this\n"
+                           "(docs/store.md). With `-- CMD` it profiles any CUDA program instead. Several ranks\n"
+                           "of mpirun or srun write a store each, which rank 0 merges. If this\n"
                            "machine does not permit a measurement, the store says so and how to enable it.";
 
 mba_status mba_command_profile(int argc, char **argv)
@@ -248,6 +312,7 @@ mba_status mba_command_profile(int argc, char **argv)
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --out mamba2.db\n"
         "mambascope profile --out peer.db --metric-sets roofline --skip-seconds 30 -- python train.py\n"
         "mambascope profile --model mamba2-370m --device cuda --batch 4 --length 4096 --power-limit 400 --out 400W.db\n"
+        "mpirun -np 4 mambascope profile --model mamba2-130m --batch 1 --length 256 --out 4.db\n"
         "mambascope show mamba2.db breakdown\n"
     };
     int ours = 0;

@@ -549,6 +549,8 @@ const mba_show_table mba_show_tables[] = {
       breakdown_columns, breakdown },
     { "operators", "Operators", "median over the steps profiled; spread: distance between the quartiles",
       operator_columns, operators },
+    { "ranks", "Ranks", "wait: for the last; exposed: nothing is computed", mba_rank_columns, mba_fill_ranks },
+    { "collectives", "Collectives", "skew: last start less first", mba_collective_columns, mba_fill_collectives },
     { "unmatched", "Kernels that match no rule", "longest time per step first", mba_unmatched_columns,
       mba_fill_unmatched },
     { "kernels", "Kernels",

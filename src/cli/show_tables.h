@@ -31,6 +31,11 @@ mba_status mba_fill_counters(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_blocks(mba_table *t, const mba_analysis *a, bool full);
 mba_status mba_fill_advice(mba_table *t, const mba_analysis *a, bool full);
 
+/* show_ranks.c: stores of several ranks */
+extern const mba_column mba_rank_columns[], mba_collective_columns[];
+mba_status              mba_fill_ranks(mba_table *t, const mba_analysis *a, bool full);
+mba_status              mba_fill_collectives(mba_table *t, const mba_analysis *a, bool full);
+
 /* show_source.c */
 extern const mba_column mba_source_columns[];
 mba_status              mba_fill_source(mba_table *t, const mba_analysis *a, bool full);

@@ -11,17 +11,19 @@
 #include "cli/power_tables.h"
 #include "cli/say.h"
 #include "cli/simulate_foreign.h"
+#include "cli/simulate_ranks.h"
 #include "cli/table.h"
 #include "core/print.h"
 #include "core/version.h"
 #include "scope/describe.h"
+#include "sim/cluster_names.h"
 #include "study/step_breakdown.h"
 
 typedef struct options {
     mba_workload w;
-    const char  *signatures, *counted, *store;
+    const char  *signatures, *counted, *store, *gpus, *cluster, *measured;
     int64_t      power_w;
-    bool         json, csv, keys, kernels, spread;
+    bool         json, csv, keys, kernels, spread, serial;
 } options;
 
 static const mba_column op_columns[] = { { "operator", "operator", NULL },
@@ -235,6 +237,15 @@ static mba_status check_options(const options *o)
                                     : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
                                     : o->keys && (o->json || o->csv)                       ? "--json or --csv"
                                                                                            : NULL;
+    if (!o->gpus && (o->cluster || o->measured || o->serial))
+        return mba_fail(MBA_E_ARG, "--cluster, --measured and --no-overlap need --gpus\nfix: add --gpus 8,64,512");
+    if (o->gpus && (what || o->kernels || o->spread))
+        return mba_fail(MBA_E_ARG,
+                        "--gpus and %s cannot be combined\nwhy: it prints a table of whole steps\nfix: leave one of "
+                        "them out",
+                        what         ? what
+                        : o->kernels ? "--kernels"
+                                     : "--uncertainty");
     if (what && with)
         return mba_fail(MBA_E_ARG,
                         "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what,
@@ -248,6 +259,16 @@ static mba_status check_options(const options *o)
                         : o->csv ? "--csv"
                                  : "--kernels");
     return MBA_OK;
+}
+
+static mba_status run_ranks(const options *o)
+{
+    return mba_simulate_ranks(&(mba_simulate_ranks_options){ .w = &o->w,
+                                                             .gpus = o->gpus,
+                                                             .cluster = o->cluster,
+                                                             .measured = o->measured,
+                                                             .serial = o->serial,
+                                                             .form = mba_table_form_of(o->json, o->csv) });
 }
 
 mba_status mba_command_simulate(int argc, char **argv)
@@ -264,6 +285,14 @@ mba_status mba_command_simulate(int argc, char **argv)
           "simulate the kernels of a table by tools/kernel_points --foreign", 0, 0 },
         { "--signatures", MBA_OPT_TEXT, &o.signatures, "FILE",
           "simulate kernels from a table of counters (src/sim/signature.h)", 0, 0 },
+
+        MBA_OPTION_GROUP("Many ranks"),
+        { "--gpus", MBA_OPT_TEXT, &o.gpus, "N,..", "print how the step scales to these numbers of ranks", 0, 0 },
+        { "--cluster", MBA_OPT_TEXT, &o.cluster, "NAME",
+          MBA_CLUSTER_NAMES ", or a cluster file: what connects the ranks [ib400]", 0, 0 },
+        { "--measured", MBA_OPT_TEXT, &o.measured, "FILE.db",
+          "take the times of one rank from a store of this workload, of any device, instead of simulating it", 0, 0 },
+        { "--no-overlap", MBA_OPT_FLAG, &o.serial, NULL, "run collectives after computation, not beside it", 0, 0 },
 
         MBA_OPTION_GROUP("Simulation and output"),
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
@@ -290,6 +319,7 @@ mba_status mba_command_simulate(int argc, char **argv)
                               "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\n"
                               "mambascope simulate --machine h200 --model mamba2-130m --power-limit 500\n"
                               "mambascope simulate --machine b200 --keys\n"
+                              "mambascope simulate --model mamba2-1.3b --gpus 8,64,512,4096 --cluster ib400\n"
                               "mambascope simulate --machine h100 --store peer.db\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
@@ -305,6 +335,7 @@ mba_status mba_command_simulate(int argc, char **argv)
                                                                      .signatures = o.signatures,
                                                                      .form = mba_table_form_of(o.json, o.csv) });
     if (!o.w.model.name) o.w.model.name = "mamba2-130m";
+    if (o.gpus) return run_ranks(&o);
     if (!o.keys) return run(&o);
     mba_gpu m;
     MBA_TRY(mba_gpu_load(&m, o.w.machine));

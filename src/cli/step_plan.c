@@ -10,6 +10,7 @@
 #include "cli/say.h"
 #include "core/print.h"
 #include "data/json.h"
+#include "ops/collectives/collectives.h"
 
 /* The keys of a batch: batch and length, batch and image, or graphs, max_nodes and max_edges. */
 static void put_shape(json_t *o, const mba_model *m)
@@ -137,6 +138,55 @@ static void print_kept(FILE *f, const mba_session *s)
                     u.name, (double)s->graph->recomputed_bytes[k] / u.bytes, u.name);
 }
 
+/* ---- one of several ranks ---- */
+
+/* What a rank sends in a step, and in how many exchanges. */
+typedef struct sent {
+    double  summed, gathered, norms;
+    int64_t buckets, exchanges;
+} sent;
+
+static sent sent_by(const mba_session *s)
+{
+    sent x = { 0 };
+    for (int32_t i = 0; i < s->graph->nnodes; i++) {
+        const mba_node *n = s->graph->nodes[i];
+        const mba_cost  c = n->op->cost(n);
+        mba_exchange    e[MBA_EXCHANGE_MAX];
+        const bool      sums = n->op == &mba_op_reduce_scatter || n->op == &mba_op_allreduce;
+        if (n->op->kind != MBA_COLLECTIVE) x.norms += c.link_bytes;
+        else *(sums ? &x.summed : &x.gathered) += c.link_bytes;
+        if (n->op->kind == MBA_COLLECTIVE) x.exchanges += mba_collective_exchanges(e, n);
+        x.buckets += sums;
+    }
+    return x;
+}
+
+static void print_ranks(FILE *f, const mba_session *s)
+{
+    const sent          x = sent_by(s);
+    const double        all = x.summed + x.gathered + x.norms;
+    const mba_size_unit u = mba_size_unit_of((int64_t)all);
+    if (s->place.ranks < 2) return;
+    fprintf(f, "\nrank %lld of %lld: the plan above is its memory; it sends %.3f %s a step in %lld exchanges\n",
+            (long long)s->place.rank, (long long)s->place.ranks, all / u.bytes, u.name, (long long)x.exchanges);
+    fprintf(f, "  gradients %.3f %s in %lld buckets, parameters %.3f %s, sums of squares %.6f %s\n", x.summed / u.bytes,
+            u.name, (long long)x.buckets, x.gathered / u.bytes, u.name, x.norms / u.bytes, u.name);
+    fputs("  assumed: moments and update are divided among ranks (ZeRO-1; LAMB: not), exchanges with rank xor 1, 2, 4, "
+          "..;\n"
+          "  sums of several micro-batches need one more gradient per doubling of their number\n"
+          "  (mambascope simulate --gpus says how long it takes)\n",
+          f);
+}
+
+static json_t *ranks_json(const mba_session *s)
+{
+    const sent x = sent_by(s);
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "rank", (json_int_t)s->place.rank, "ranks",
+                     (json_int_t)s->place.ranks, "buckets", (json_int_t)x.buckets, "exchanges", (json_int_t)x.exchanges,
+                     "gradient_bytes", x.summed, "parameter_bytes", x.gathered, "norm_bytes", x.norms);
+}
+
 /* ---- on a machine that is not here ---- */
 
 /* Tokens, images or graphs of an update. */
@@ -204,6 +254,7 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
         mba__json_begin();
         json_t *o = cost_json(s);
         if (there) json_object_set_new(o, "machine", json_on_machine(there));
+        if (s->place.ranks > 1) json_object_set_new(o, "ranks", ranks_json(s));
         if (slow->n) json_object_set_new(o, "slow", cliffs_json(slow));
         const mba_status st = mba_json_print(stdout, o, 15);
         json_decref(o);
@@ -213,6 +264,7 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
     print_cost(stdout, s);
     mba_program_print_memory(stdout, s->program);
     print_kept(stdout, s);
+    print_ranks(stdout, s);
     if (there) putchar('\n'), print_on_machine(stdout, there);
     mba_cliffs_print(stdout, slow);
     return st;

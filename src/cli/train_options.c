@@ -168,6 +168,8 @@ static mba_option *add_machine_options(mba__train_cli *c, mba_option *at)
           "--dry-run: plan for a GPU that need not be here (h100, h200, ... or a machine file): say whether the run "
           "fits, and predict the step",
           0, 0 },
+        { "--ranks", MBA_OPT_INT | MBA_RUN_APART, &c->planned_ranks, "N",
+          "--dry-run: plan one of so many ranks, which need not be there", 1, 65536 },
         { "--timeout", MBA_OPT_REAL | MBA_RUN_APART, &c->timeout_s, "S",
           "several ranks: seconds without a sign of life after which a rank is lost [20]", 5, 3600 },
     };
@@ -241,6 +243,12 @@ mba_status mba__train_parse(mba__train_cli *c, int argc, char **argv, bool *help
                               examples };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, help));
     c->quiet |= c->rank > 0;
+    if (c->planned_ranks && (!c->dry_run || c->planned_ranks & (c->planned_ranks - 1)))
+        return mba_fail(MBA_E_ARG,
+                        "--ranks %lld%s\nwhy: it plans one of a power of two of ranks; a launcher starts them\nfix: "
+                        "--dry-run --ranks 64, or mpirun -np 4 mambascope train ..",
+                        (long long)c->planned_ranks, c->dry_run ? "" : " without --dry-run");
+    if (c->planned_ranks) c->rank = 0, c->ranks = (int)c->planned_ranks;
     return *help ? MBA_OK : mba__train_resume(c, &usage, argc, argv);
 }
 

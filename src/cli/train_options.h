@@ -30,8 +30,9 @@ typedef struct mba__train_cli {
     int64_t           sequence_ranks;
     const char       *sum;
     double            timeout_s;
-    int               rank, ranks; /* of this process; set before mba__train_parse */
-    const char       *told;        /* other ranks than 0: the checkpoint that rank 0 resumes; "": none */
+    int               rank, ranks;   /* of this process; set before mba__train_parse */
+    int64_t           planned_ranks; /* --ranks of --dry-run; 0: those that are there */
+    const char       *told;          /* other ranks than 0: the checkpoint that rank 0 resumes; "": none */
     mba_option        table[MBA__TRAIN_OPTIONS_MAX];
     json_t           *saved, *kept;          /* options of the resumed checkpoint; of its run when last started */
     json_t           *options, *changes;     /* of this run; those that differ from the checkpoint's */

@@ -16,7 +16,7 @@
 
 typedef struct options {
     const char *machine, *changes, *data, *kernels, *imitated, *freeze;
-    bool        json, csv, points, published;
+    bool        json, csv, points, published, links;
 } options;
 
 static const char *const set_names[] = { "fitted", "held out", "not counted" };
@@ -459,6 +459,8 @@ mba_status mba_command_validate(int argc, char **argv)
            0, 0 },
          { "--public", MBA_OPT_FLAG, &o.published, NULL,
            "compare ratios between GPUs with published ones, each with its source", 0, 0 },
+         { "--links", MBA_OPT_FLAG, &o.links, NULL,
+           "compare bandwidths of collectives with published ones, each with its source", 0, 0 },
          { "--points", MBA_OPT_FLAG, &o.points, NULL, "print every point", 0, 0 },
          { "--json", MBA_OPT_FLAG, &o.json, NULL,
            "print JSON: held_out, fitted, step_error in percent; with --points also kernels and points", 0, 0 },
@@ -473,12 +475,13 @@ mba_status mba_command_validate(int argc, char **argv)
                               "out. Beside the errors stand those of a roofline and of \"nothing changes\".",
                               table,
                               "mambascope validate\nmambascope validate --points --csv > points.csv\nmambascope "
-                              "validate --public\nmambascope validate --json\n" };
+                              "validate --public\nmambascope validate --links\nmambascope validate --json\n" };
     MBA_TRY(mba_options_parse(&usage, argc, argv, NULL, &help));
     if (help) return MBA_OK;
     if (o.published) return mba_print_public(mba_table_form_of(o.json, o.csv));
     if (o.imitated && (!strcmp(o.imitated, "operators") || !strcmp(o.imitated, "planned")))
         return mba_print_emulated(o.machine, !strcmp(o.imitated, "planned"), mba_table_form_of(o.json, o.csv));
+    if (o.links) return mba_print_public_links(mba_table_form_of(o.json, o.csv));
     if (o.imitated) return print_imitated(&o);
     if (o.freeze && !o.kernels) return mba_fail(MBA_E_ARG, "--serialize needs --kernels\nfix: add --kernels FILE");
     if (o.freeze) MBA_TRY(mba_output_check(o.freeze));

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "study/public_links.h"
 #include "study/public_numbers.h"
 
 /* Prints a table, in JSON as the member `key` of an object that is open. */
@@ -270,6 +271,47 @@ mba_status mba_print_public(mba_table_form form)
     if (st == MBA_OK && form == MBA_TABLE_TEXT)
         printf("%d of %d ratios between GPUs are within 20 %%; with \"all GPUs are equally fast\" %d are\n", near, n,
                null);
+    mba_table_destroy(t);
+    return st;
+}
+
+/* ---- published bandwidths of collectives ---- */
+
+mba_status mba_print_public_links(mba_table_form form)
+{
+    static const mba_column columns[] = { { "source", "source", NULL },
+                                          { "cluster", "cluster", NULL },
+                                          { "collective", "collective", NULL },
+                                          { "algorithm", "algorithm", NULL },
+                                          { "gpus", "GPUs", "%.0f" },
+                                          { "mib", "MiB", "%.0f" },
+                                          { "published", "published, GB/s", "%.1f" },
+                                          { "predicted", "formula, GB/s", "%.1f" },
+                                          { "error", "error, %", "%+.1f" },
+                                          { "remark", "remark", NULL },
+                                          { 0 } };
+    mba_public_link         p[MBA_PUBLIC_LINKS_MAX];
+    mba_table              *t = NULL;
+    int                     n;
+    double                  worst = 0;
+    MBA_TRY(mba_public_links_read(p, &n, "the built-in bandwidths", mba_public_links_text));
+    MBA_TRY(mba_table_create(&t, columns));
+    for (int i = 0; i < n; i++) {
+        const double error = mba_error_percent(p[i].predicted, p[i].published);
+        if (fabs(error) > worst) worst = fabs(error);
+        mba_table_text(t, "%s", p[i].source);
+        mba_table_text(t, "%s", p[i].cluster);
+        mba_table_text(t, "%s", p[i].collective);
+        mba_table_text(t, "%s", mba_nccl_algorithms[p[i].how]);
+        mba_table_number(t, (double)p[i].ranks);
+        mba_table_number(t, p[i].bytes / (1 << 20));
+        mba_table_number(t, p[i].published);
+        mba_table_number(t, p[i].predicted);
+        mba_table_number(t, error);
+        mba_table_text(t, "%s", p[i].remark);
+    }
+    const mba_status st = mba_table_print(t, stdout, form);
+    if (st == MBA_OK && form == MBA_TABLE_TEXT) printf("the largest error of %d bus bandwidths is %.1f %%\n", n, worst);
     mba_table_destroy(t);
     return st;
 }

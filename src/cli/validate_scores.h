@@ -19,6 +19,7 @@ MBA_MUST mba_status mba_print_sealed(mba_table_form form);
 
 /* Simulates published measurements and prints their ratios between GPUs. */
 MBA_MUST mba_status mba_print_public(mba_table_form form);
+MBA_MUST mba_status mba_print_public_links(mba_table_form form); /* bus bandwidths of collectives */
 
 /* Prints the kernels of SSM operators on machines that resident kernels emulate (study/emulated_operators.h): measured
  * ones, or the predictions of all that are planned. */

@@ -30,6 +30,12 @@ int mba_plan_scratch(mba_plan *p, const char *name, size_t bytes)
     return p->nscratch++;
 }
 
+void mba_plan_exchange(mba_plan *p, int64_t distance, double bytes)
+{
+    mba_assert(p->nexchanges < MBA_EXCHANGE_MAX && distance > 0 && bytes >= 0);
+    p->exchange[p->nexchanges++] = (mba_exchange){ distance, bytes };
+}
+
 int mba_launch_role(mba_launch *l, int warps)
 {
     mba_assert(l->nroles < 4 && warps > 0 && warps < l->role_warps[0]);

@@ -22,7 +22,14 @@
 #include "core/tensor.h"
 
 struct mba_node;
-enum { MBA_IN_MAX = 16, MBA_OUT_MAX = 10, MBA_SCRATCH_MAX = 12, MBA_LAUNCH_MAX = 72, MBA_PHASE_MAX = 40 };
+enum {
+    MBA_IN_MAX = 16,
+    MBA_OUT_MAX = 10,
+    MBA_SCRATCH_MAX = 12,
+    MBA_LAUNCH_MAX = 72,
+    MBA_PHASE_MAX = 40,
+    MBA_EXCHANGE_MAX = 32
+};
 
 /* The part of a machine file that plans may read. Only the simulator reads the rest. */
 typedef struct mba_machine {
@@ -99,6 +106,13 @@ typedef struct mba_scratch {
     size_t      bytes, offset;
 } mba_scratch;
 
+/* One exchange of a collective: the rank sends `bytes` to the rank whose number differs by `distance`, and receives as
+ * many. They take place one after the other. */
+typedef struct mba_exchange {
+    int64_t distance;
+    double  bytes;
+} mba_exchange;
+
 typedef struct mba_plan {
     const char            *variant;
     const struct mba_plan *forward; /* plan of the forward node that a backward node serves, or NULL */
@@ -108,7 +122,9 @@ typedef struct mba_plan {
     mba_launch            *launch;
     mba_scratch            scratch[MBA_SCRATCH_MAX]; /* named, so that the simulator can follow their reuse */
     size_t                 work_bytes;               /* of all scratch */
-    mba_arena             *arena;                    /* that launches and phases come from */
+    mba_exchange           exchange[MBA_EXCHANGE_MAX];
+    int                    nexchanges;
+    mba_arena             *arena; /* that launches and phases come from */
 } mba_plan;
 
 /* Adds a launch with one role that holds all warps. */
@@ -116,6 +132,8 @@ mba_launch *mba_plan_launch(mba_plan *p, const char *kernel, mba_class cls, int6
 
 /* Adds scratch memory to the node; returns its number, for MBA_ARG_SCRATCH and mba_call. */
 int mba_plan_scratch(mba_plan *p, const char *name, size_t bytes);
+
+void mba_plan_exchange(mba_plan *p, int64_t distance, double bytes);
 
 /* Moves warps from the first role to a new one; phases that follow belong to the new role. Returns its number. */
 int  mba_launch_role(mba_launch *l, int warps);

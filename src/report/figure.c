@@ -22,6 +22,7 @@ const mba_outline mba_page_outline[] = {
 #define SECTION(id, title) { .section = id, .words = title },
 #define FIGURE(name)       { .figure = &mba_figure_##name },
 #define PART(name)         { .part = #name },
+#define RARE(name)         { .figure = &mba_figure_##name, .rare = true },
 #include "report/figures.def"
 #undef FIGURE
     { 0 },

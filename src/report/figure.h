@@ -36,6 +36,7 @@ typedef struct mba_outline {
     const char       *section, *words;
     const mba_figure *figure;
     const char       *part;
+    bool              rare; /* the figure is left out without data, because few stores have any */
 } mba_outline;
 extern const mba_outline mba_page_outline[];
 /* The number of the section that has a figure or a part of this name; 0: none. `n`: characters of the name. */

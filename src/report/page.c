@@ -226,7 +226,7 @@ static mba_status sections(mba_canvas *c, const mba_stores *r)
                         number > 1 ? "</section>\n" : "", o->section, section_has_data(o, r) ? "" : " class=\"none\"",
                         o->words, number + 1, o->words);
         number += o->section != NULL;
-        if (o->figure) MBA_TRY(figure(c, o->figure, r));
+        if (o->figure && !(o->rare && !has_data(o->figure, r))) MBA_TRY(figure(c, o->figure, r));
         if (o->part) MBA_TRY(part(&c->out, o->part, r));
     }
     mba_buf_put(&c->out, "</section>\n");

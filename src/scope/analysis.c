@@ -6,6 +6,7 @@
 #include "core/print.h"
 #include "core/sort.h"
 #include "scope/analysis_parts.h"
+#include "scope/ranks.h"
 #include "scope/rules.h"
 
 /* ---- names ---- */
@@ -280,7 +281,8 @@ mba_status mba_analysis_create(mba_analysis **out, mba_store *s)
     *out = NULL;
     if (!a) return mba_fail(MBA_E_NOMEM, "no memory for the analysis");
     a->store = s;
-    const mba_status st = analyse(a);
+    mba_status st = analyse(a);
+    if (st == MBA_OK) st = mba_ranks_read(&a->ranks, s);
     if (st == MBA_OK) *out = a;
     else mba_analysis_destroy(a);
     return st;
@@ -292,5 +294,6 @@ void mba_analysis_destroy(mba_analysis *a)
     for (int i = 0; i < a->nops; i++) free(a->op[i]);
     free(a->op);
     free(a->kernel);
+    mba_ranks_free(a->ranks);
     free(a);
 }

@@ -135,6 +135,7 @@ typedef struct mba_analysis {
     int64_t                     nsheet;
     mba_row_note               *note;
     int64_t                     nnotes;
+    struct mba_ranks           *ranks; /* of a store of several ranks (ranks.h); NULL: of one */
     struct mba_analysis *const *beside;
     int                         nbeside; /* for claims that need more than one store; the caller's */
 } mba_analysis;

@@ -84,6 +84,7 @@ static mba_status put_step(collector *w, const char *mode, int64_t place, double
 static mba_status run_steps(collector *w, const char *mode, int64_t steps, const mba_hooks *h)
 {
     mba_program *p = w->c->session->program;
+    MBA_TRY(mba_world_barrier(w->c->session->world)); // ranks enter their first step together
     for (w->step = 0; w->step < steps; w->step++) {
         const double began = mba_clock_s();
         MBA_TRY(h ? mba_program_run(p, MBA_STEP, &w->c->step, h) : mba_program_repeat(p, MBA_STEP, &w->c->step));
@@ -150,7 +151,9 @@ static mba_status timeline(collector *w)
     const double    began = mba_clock_s();
     if (w->c->session->device->time_nodes) MBA_TRY(device_timeline(w));
     else {
+        MBA_TRY(mba_world_barrier(w->c->session->world));
         w->began_ns = mba_clock_ns();
+        MBA_TRY(mba_env_put_number(w->c->store, "run.timeline_start", "measured", (double)w->began_ns, "ns"));
         MBA_TRY(run_steps(w, "timeline", w->c->options->steps, &h));
     }
     return put_collection(w, "timeline", NULL, began);
@@ -200,6 +203,9 @@ static mba_status counters(collector *w)
     char            why[256], fix[256];
     if (w->c->session->device->machine->cc > 0) return MBA_OK;
     if (w->c->options->sets && !*w->c->options->sets) return MBA_OK; // --sets none
+    if (w->c->session->world) // ranks take every step together, and some might not be permitted to count
+        return mba_note_missing(w->c->store, "counters", "several ranks were profiled: nothing was counted",
+                                "profile one rank");
     if (!mba_perf_open(&w->perf, why, sizeof why, fix, sizeof fix))
         return mba_note_missing(w->c->store, "counters", why, fix);
     mba_status st = run_steps(w, "counters", w->c->options->steps, &h);

@@ -29,7 +29,7 @@
 
 #include "core/status.h"
 
-enum { MBA_STORE_VERSION = 3, MBA_STORE_ID = 0x6d626173 }; /* user_version; application_id: "mbas" */
+enum { MBA_STORE_VERSION = 4, MBA_STORE_ID = 0x6d626173 }; /* user_version; application_id: "mbas" */
 #define MBA_ABSENT INT64_MIN
 
 /* ---- rows ---- */

@@ -42,17 +42,24 @@ mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const ch
     return MBA_OK;
 }
 
+mba_status mba_simulated_options(mba_session_options *so, const mba_simulated *r, const mba_workload *w)
+{
+    mba_model_options run = { .recompute = w->model.recompute,
+                              .variants = w->model.variants,
+                              .threads = w->model.threads };
+    *so = (mba_session_options){ .backward = true, .update = true, .adamw = mba_adamw_defaults() };
+    MBA_TRY(mba_run_options_apply(&run, so));
+    MBA_TRY(options_of(so, &w->model));
+    so->device = &r->device;
+    so->memory_bytes = INT64_MAX; // plan without a limit; the caller reports whether it fits
+    return MBA_OK;
+}
+
 mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
 {
-    mba_session_options so = { .backward = true, .update = true, .adamw = mba_adamw_defaults() };
-    mba_model_options   run = { .recompute = w->model.recompute,
-                                .variants = w->model.variants,
-                                .threads = w->model.threads };
+    mba_session_options so;
     MBA_TRY(mba_simulated_machine(r, w->machine ? w->machine : "h200", w->changes));
-    MBA_TRY(mba_run_options_apply(&run, &so));
-    MBA_TRY(options_of(&so, &w->model));
-    so.device = &r->device;
-    so.memory_bytes = INT64_MAX; // plan without a limit; the caller reports whether it fits
+    MBA_TRY(mba_simulated_options(&so, r, w));
     return mba_session_plan(&r->session, &so);
 }
 

@@ -38,6 +38,8 @@ typedef struct mba_simulated {
 
 /* Sets up the machine alone: programs can be planned for r->device. Do not copy r: its parts point at each other. */
 MBA_MUST mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes);
+/* The session that mba_simulated_plan plans, on r->device. */
+MBA_MUST mba_status mba_simulated_options(mba_session_options *so, const mba_simulated *r, const mba_workload *w);
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 /* Simulates a training step of r->session, which is planned. Reads only the launch options of the workload. */
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);

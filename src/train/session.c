@@ -71,9 +71,9 @@ static void count_left(mba_session *s)
         }
 }
 
-/* Plans once. recompute_bytes[k]: how many bytes of kind k the backward pass recomputes. */
-static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how,
-                            const int64_t *recompute_bytes)
+/* Builds the graph. recompute_bytes[k]: how many bytes of kind k the backward pass recomputes. */
+static mba_status build_graph(mba_session *s, const mba_session_options *o, mba_recompute how,
+                              const int64_t *recompute_bytes)
 {
     const bool recompute = how == MBA_RECOMPUTE_ON;
     mba_session_end(s);
@@ -98,6 +98,20 @@ static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_re
     if (o->update && o->optimizer == MBA_LAMB) cut_published(s);
     if (o->update) append_update(s, s->graph, o);
     s->recomputes |= s->graph->recomputed_bytes[MBA_RECOMPUTED_CHEAP] > 0;
+    return mba_graph_status(s->graph);
+}
+
+mba_status mba_session_outline(mba_session *s, const mba_session_options *o)
+{
+    static const int64_t none[MBA_RECOMPUTE_KINDS];
+    return build_graph(s, o, o->recompute, none);
+}
+
+/* Plans once. recompute_bytes: see build_graph. */
+static mba_status plan_once(mba_session *s, const mba_session_options *o, mba_recompute how,
+                            const int64_t *recompute_bytes)
+{
+    MBA_TRY(build_graph(s, o, how, recompute_bytes));
     MBA_TRY(mba_program_create(&s->program, s->graph,
                                &(mba_program_options){ .cuda = s->device->machine->cc > 0,
                                                        .machine = s->device->machine,

@@ -65,6 +65,9 @@ typedef struct mba_session {
 } mba_session;
 
 MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);
+/* Builds the graph alone, without launch plans and memory: what a rank of a world that is not here computes and
+ * sends. */
+MBA_MUST mba_status mba_session_outline(mba_session *s, const mba_session_options *o);
 MBA_MUST mba_status mba_session_bind(mba_session *s, uint64_t seed); /* allocates memory, initialises parameters */
 MBA_MUST mba_status mba_session_take(mba_session *s);                /* only allocates: a checkpoint is loaded next */
 void                mba_session_end(mba_session *s);                 /* partly created and zeroed ones are fine */

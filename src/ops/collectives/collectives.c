@@ -92,12 +92,38 @@ static mba_cost link_cost(const mba_node *n)
     return c;
 }
 
+/* The exchanges of a node as its variants make them: halves with the nearest rank first, then back. */
+static void plan_exchanges(mba_plan *p, const mba_node *n, bool whole)
+{
+    const int64_t ranks = attr_of(n)->place.ranks;
+    const double  bytes = mba_tensor_bytes(n->in[X]);
+    for (int64_t d = 1; d < ranks && n->op != &mba_op_all_gather; d *= 2)
+        mba_plan_exchange(p, d, whole ? bytes : bytes / (double)(2 * d));
+    if (n->op == &mba_op_reduce_scatter || whole) return;
+    for (int64_t d = ranks / 2; d; d /= 2) mba_plan_exchange(p, d, bytes / (double)(2 * d));
+}
+
 static mba_status sum_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const int64_t ranks = attr_of(n)->place.ranks, elems = mba_elems(n->in[X]);
     const bool    whole = n->op == &mba_op_allreduce && allreduce_whole(elems, ranks);
     (void)m;
     if (ranks > 1) mba_plan_scratch(p, "received", sizeof(float) * (size_t)(whole ? elems : elems / 2));
+    plan_exchanges(p, n, whole);
+    return MBA_OK;
+}
+
+static mba_status gather_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    plan_exchanges(p, n, false);
+    return MBA_OK;
+}
+
+static mba_status shift_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)m;
+    if (attr_of(n)->place.ranks > 1) mba_plan_exchange(p, 1, mba_tensor_bytes(n->in[X]));
     return MBA_OK;
 }
 
@@ -122,6 +148,16 @@ static mba_status sum_cuda_plan(mba_plan *p, const mba_node *n, const mba_machin
 }
 
 static int64_t one_more(const mba_node *n) { return mba_elems(n->in[X]); }
+
+int mba_collective_exchanges(mba_exchange out[MBA_EXCHANGE_MAX], const mba_node *n)
+{
+    mba_plan p = { 0 };
+    mba_assert(n->op->kind == MBA_COLLECTIVE && n->op->cpu[0].plan);
+    const mba_status st = n->op->cpu[0].plan(&p, n, NULL); // of the variant that every device has
+    mba_assert(st == MBA_OK);
+    memcpy(out, p.exchange, sizeof p.exchange);
+    return p.nexchanges;
+}
 
 static const char end_of_step[] = "the end of a step";
 
@@ -153,8 +189,8 @@ const mba_op mba_op_all_gather = {
     .cost = link_cost,
     .ref = all_gather_ref,
     .ref_space = one_more,
-    .cpu = (const mba_variant[]){ { "doubling", NULL, MBA_CPU(all_gather) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "nccl", NULL, MBA_CUDA(all_gather_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "doubling", gather_plan, MBA_CPU(all_gather) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", gather_plan, MBA_CUDA(all_gather_cuda) }, { 0 } },
 };
 
 const mba_op mba_op_allreduce = {
@@ -184,6 +220,6 @@ const mba_op mba_op_send_recv = {
     .shape = shift_shape,
     .cost = link_cost,
     .ref = send_recv_ref,
-    .cpu = (const mba_variant[]){ { "shift", NULL, MBA_CPU(send_recv) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "nccl", NULL, MBA_CUDA(send_recv_cuda) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "shift", shift_plan, MBA_CPU(send_recv) }, { 0 } },
+    .cuda = (const mba_variant[]){ { "nccl", shift_plan, MBA_CUDA(send_recv_cuda) }, { 0 } },
 };

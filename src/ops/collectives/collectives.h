@@ -49,6 +49,10 @@ int64_t mba_piece_offset(mba_place p, int64_t n);
 /* For operators and checkpoints: all_gather over `bytes` of host memory, in place. */
 MBA_MUST mba_status mba_pieces_gather(mba_world *w, void *x, size_t bytes);
 
+/* What a collective node exchanges, in order, on whatever device; returns how many exchanges. For simulations of worlds
+ * that are not there. */
+int mba_collective_exchanges(mba_exchange out[MBA_EXCHANGE_MAX], const mba_node *n);
+
 extern const mba_op mba_op_reduce_scatter, mba_op_all_gather, mba_op_allreduce, mba_op_send_recv, mba_op_send,
     mba_op_receive, mba_op_gather_prefix, mba_op_gather_prefix_bwd;
 

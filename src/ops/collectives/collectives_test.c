@@ -10,12 +10,45 @@ enum { RANKS_MOST = 8 };
 
 typedef enum what { REDUCE_SCATTER, ALL_GATHER, ALLREDUCE, BEFORE, AFTER } what;
 
+typedef mba_status exchange_fn(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes);
+
 typedef struct trial {
     what    op;
     int64_t n;
     float  *out[RANKS_MOST];   /* what every rank has in the end */
     double  worst[RANKS_MOST]; /* distance of its fp64 reference */
 } trial;
+
+/* What the exchanges of each rank were, while `counts`: between the plan and the reference. */
+static struct {
+    bool         counts;
+    int          n;
+    exchange_fn *true_exchange;
+    mba_exchange seen[MBA_EXCHANGE_MAX];
+} ledger[RANKS_MOST];
+
+static mba_status counted(mba_world *w, const void *send, int to, void *recv, int from, size_t bytes)
+{
+    if (ledger[w->rank].counts && to >= 0)
+        ledger[w->rank].seen[ledger[w->rank].n++] = (mba_exchange){ abs(to - w->rank), (double)bytes };
+    return ledger[w->rank].true_exchange(w, send, to, recv, from, bytes);
+}
+
+/* The plan names every exchange that the kernel makes: distance and bytes, in order. */
+static void compare_exchanges(const mba_program *p, int rank)
+{
+    for (int32_t i = 0; i < p->graph->nnodes; i++) {
+        if (p->graph->nodes[i]->op->kind != MBA_COLLECTIVE) continue;
+        mba_exchange planned[MBA_EXCHANGE_MAX];
+        const bool   edge = p->graph->nodes[i]->op == &mba_op_send_recv && !ledger[rank].n; // nobody to send to
+        assert_int_equal(mba_collective_exchanges(planned, p->graph->nodes[i]), ledger[rank].n + edge);
+        assert_int_equal(p->plan[i]->nexchanges, ledger[rank].n + edge);
+        for (int k = 0; k < ledger[rank].n; k++) {
+            assert_int_equal(planned[k].distance, ledger[rank].seen[k].distance);
+            assert_true(planned[k].bytes == ledger[rank].seen[k].bytes);
+        }
+    }
+}
 
 /* Values whose sum depends on the order of additions. */
 static float value(int rank, int64_t i)
@@ -50,7 +83,15 @@ static mba_status live(mba_world *w, void *ctx)
             ((float *)mba_program_at(p, x))[i] = value((int)place.rank, i);
             mba_reference_at(ref, x)[i] = (double)value((int)place.rank, i);
         }
+        if (w) {
+            ledger[w->rank].true_exchange = w->exchange;
+            ledger[w->rank].n = 0;
+            ledger[w->rank].counts = true;
+            w->exchange = counted;
+        }
         st = mba_program_run(p, MBA_FORWARD, &(mba_step){ 0 }, NULL);
+        if (w) ledger[w->rank].counts = false;
+        if (w && st == MBA_OK) compare_exchanges(p, w->rank);
     }
     if (st == MBA_OK) st = mba_reference_run(ref, MBA_FORWARD, &(mba_step){ 0 });
     for (int64_t i = 0; i < t->n && st == MBA_OK; i++) {

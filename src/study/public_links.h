@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* public_links.h -- published bus bandwidths of collectives (src/sim/data/links.tsv), and what the formulas of
+ * sim/links.h give for the same cluster, collective and size.
+ *
+ *     mba_public_link l[MBA_PUBLIC_LINKS_MAX];
+ *     int             n;
+ *     MBA_TRY(mba_public_links_read(l, &n, "table", mba_public_links_text));
+ *     printf("%.0f for %.0f GB/s\n", l[0].predicted, l[0].published);
+ */
+#ifndef MBA_STUDY_PUBLIC_LINKS_H
+#define MBA_STUDY_PUBLIC_LINKS_H
+
+#include "sim/links.h"
+
+typedef struct mba_public_link {
+    char               source[112], cluster[32], collective[24], remark[96];
+    mba_nccl_algorithm how;
+    int64_t            ranks;
+    double             bytes, published, predicted; /* GB/s */
+} mba_public_link;
+
+enum { MBA_PUBLIC_LINKS_MAX = 64 };
+extern const char mba_public_links_text[]; /* the table that comes with the program */
+
+MBA_MUST mba_status mba_public_links_read(mba_public_link out[MBA_PUBLIC_LINKS_MAX], int *n, const char *where,
+                                          const char *text);
+
+#endif
