@@ -190,5 +190,5 @@ mba_status mba_bench_links(const mba_bench_links_options *o)
     MBA_TRY(mba_launcher_find(&l, getenv));
     if (l.ranks < 2)
         return mba_fail(MBA_E_ARG, "bench links needs several ranks\nfix: mpirun -np 2 mambascope bench links");
-    return mba_on_ranks(&l, live, &(measured){ .o = o, .l = &l });
+    return mba_on_ranks(&l, false, live, &(measured){ .o = o, .l = &l });
 }

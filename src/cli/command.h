@@ -15,9 +15,6 @@ typedef struct mba_command {
     mba_command_fn *run;
 } mba_command;
 
-/* Prints the message of an error, "what\nwhy: ..\nfix: ..", as main() does. */
-void mba_print_error(const char *story);
-
 extern int               mba_exit_code;  /* of a program that a command ran, to be passed on; 0: our own */
 extern const mba_command mba_commands[]; /* ends with an entry without a name */
 

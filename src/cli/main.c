@@ -43,19 +43,6 @@ static void print_usage(FILE *f)
           f);
 }
 
-/* Prints "what\nwhy: ..\nfix: .." as an indented block, with colours on a terminal only. */
-void mba_print_error(const char *story)
-{
-    const bool  colour = mba_colours_on(STDERR_FILENO);
-    const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
-    fprintf(stderr, "%serror:%s ", red, plain);
-    for (const char *s = story; *s;) {
-        const size_t n = strcspn(s, "\n");
-        mba_say(stderr, "%s%.*s\n", s == story ? "" : "  ", (int)n, s);
-        s += n + (s[n] == '\n');
-    }
-}
-
 /* train, suite and data prepare install handlers of their own, to save their work. */
 static void mind_signals(void)
 {

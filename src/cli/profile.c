@@ -239,7 +239,7 @@ static mba_status profile(const profile_options *o, bool foreign)
     mba_lock    *lock = NULL;
     mba_launcher l = { .ranks = 1 };
     if (!foreign) MBA_TRY(mba_launcher_find(&l, getenv));
-    if (l.ranks > 1) return mba_on_ranks(&l, profile_ranks, &(rank_profile){ .o = o, .launcher = &l });
+    if (l.ranks > 1) return mba_on_ranks(&l, false, profile_ranks, &(rank_profile){ .o = o, .launcher = &l });
     MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe cannot have a lock file
     MBA_TRY(mba_lock_beside(&lock, o->out));
     mba_status st = foreign ? mba_profile_program(&o->foreign, o->out, NULL, NULL)

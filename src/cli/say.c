@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cli/progress.h"
 #include "data/unicode.h"
 
 /* Bytes of the character at s that may be printed as they are; 0: none. U+0080 to U+009F are control characters,
@@ -45,4 +47,17 @@ void mba_say(FILE *f, const char *fmt, ...)
         s += whole ? whole : 1;
     }
     if (text != brief) free(text);
+}
+
+/* Prints "what\nwhy: ..\nfix: .." as an indented block, with colours on a terminal only. */
+void mba_print_error(const char *story)
+{
+    const bool  colour = mba_colours_on(STDERR_FILENO);
+    const char *red = colour ? "\033[31m" : "", *plain = colour ? "\033[0m" : "";
+    fprintf(stderr, "%serror:%s ", red, plain);
+    for (const char *s = story; *s;) {
+        const size_t n = strcspn(s, "\n");
+        mba_say(stderr, "%s%.*s\n", s == story ? "" : "  ", (int)n, s);
+        s += n + (s[n] == '\n');
+    }
 }

@@ -14,6 +14,10 @@
 
 void mba_say(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints the message of an error, "what\nwhy: ..\nfix: ..", as a block on standard error, with colours on a
+ * terminal. */
+void mba_print_error(const char *story);
+
 /* Whether a line of standard output is missing for lack of memory; main reports it. */
 bool mba_say_lost(void);
 

@@ -271,6 +271,10 @@ static mba_status run_ranks(const options *o)
                                                              .form = mba_table_form_of(o->json, o->csv) });
 }
 
+static const char says[] = "Predicts a training step on a GPU that need not be here, from its launch plans:\n"
+                           "time, DRAM traffic and pipe utilisation. `mambascope validate` prints the errors of\n"
+                           "such predictions.";
+
 mba_status mba_command_simulate(int argc, char **argv)
 {
     options          o = { .w = { .machine = "h200" } };
@@ -310,11 +314,7 @@ mba_status mba_command_simulate(int argc, char **argv)
         MBA_WORKLOAD_THREADS(&o.w),
         { 0 },
     };
-    const mba_usage usage = { "simulate", "[options]",
-                              "Predicts a training step on a GPU that need not be here, from its launch plans:\n"
-                              "time, DRAM traffic and pipe utilisation. `mambascope validate` prints the errors of\n"
-                              "such predictions.",
-                              table,
+    const mba_usage usage = { "simulate", "[options]", says, table,
                               "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
                               "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\n"
                               "mambascope simulate --machine h200 --model mamba2-130m --power-limit 500\n"

@@ -13,12 +13,11 @@
 #include "cli/command.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
-#include "cli/rank_parent.h"
+#include "cli/ranks.h"
 #include "cli/samples.h"
 #include "cli/say.h"
 #include "cli/step_plan.h"
 #include "cli/train_options.h"
-#include "cluster/join.h"
 #include "core/device.h"
 #include "core/file.h"
 #include "core/print.h"
@@ -334,24 +333,6 @@ static mba_status parse_and_choose(train_run *t, int argc, char **argv, bool *he
 
 /* ---- several ranks ---- */
 
-/* The run has lost a rank, or one failed: the main thread may wait for it forever. */
-static void on_lost(void *ctx, const mba_channel_end *end)
-{
-    (void)ctx;
-    mba_writers_abandon();
-    if (end->prints) mba_print_error(end->text);
-    mba_nccl_abort();
-    _exit(end->code);
-}
-
-/* Ranks of one host share its cores, unless somebody said how many each has. */
-static void divide_cores(const train_run *t, const mba_launcher *l)
-{
-    const int cores = mba_cpu_threads();
-    if (t->c.model.threads > 0 || getenv("OMP_NUM_THREADS") || l->local_ranks < 2) return;
-    mba_cpu_set_threads(cores > l->local_ranks ? cores / l->local_ranks : 1);
-}
-
 /* Rank 0 chooses the checkpoint to resume and renames damaged ones; then the others read the same. */
 static mba_status choose_in_turn(train_run *t, const mba_launcher *l, char *told, int argc, char **argv, bool *help)
 {
@@ -367,7 +348,7 @@ static mba_status choose_in_turn(train_run *t, const mba_launcher *l, char *told
         st = parse_and_choose(t, argc, argv, help);
     }
     free(all);
-    if (st == MBA_OK) divide_cores(t, l);
+    if (st == MBA_OK) mba_ranks_divide_cores(l, t->c.model.threads);
     return st;
 }
 
@@ -381,23 +362,23 @@ static bool asks_for_gpus(int argc, char **argv)
     return any;
 }
 
-static mba_status train_on_ranks(train_run *t, const mba_launcher *l, int argc, char **argv)
+typedef struct rank_run {
+    train_run          *t;
+    const mba_launcher *l;
+    int                 argc;
+    char              **argv;
+} rank_run;
+
+static mba_status train_rank(mba_world *w, void *ctx)
 {
-    char told[MBA__PATH_MAX];
-    bool help = false;
-    MBA_TRY(mba_rank_fork(l->rank));
-    signal(SIGPIPE, SIG_IGN);
-    MBA_TRY(mba_cluster_join(&t->world, l,
-                             &(mba_cluster_options){
-                                 .gpus = asks_for_gpus(argc, argv), .lost = on_lost, .check = mba_nccl_check }));
-    mba_status st = choose_in_turn(t, l, told, argc, argv, &help);
-    if (st == MBA_OK) mba_cluster_set_timeout(t->world, t->c.timeout_s);
-    t->c.o.world = t->world;
-    if (st == MBA_OK && !help) st = run_training(t);
-    fflush(stdout);
-    if (st == MBA_OK) mba_cluster_leave(t->world);
-    else if (mba_cluster_fail(t->world, st == MBA_E_ARG ? 2 : 1, mba_message())) _exit(st == MBA_E_ARG ? 2 : 1);
-    return st;
+    const rank_run *r = ctx;
+    train_run      *t = r->t;
+    char            told[MBA__PATH_MAX];
+    bool            help = false;
+    t->world = t->c.o.world = w;
+    MBA_TRY(choose_in_turn(t, r->l, told, r->argc, r->argv, &help));
+    mba_cluster_set_timeout(w, t->c.timeout_s);
+    return help ? MBA_OK : run_training(t);
 }
 
 /* True if the command line only asks for text or a plan, which rank 0 prints alone. */
@@ -421,7 +402,8 @@ mba_status mba_command_train(int argc, char **argv)
     t.c.model.local_rank = l.ranks > 1 ? l.local_rank : 0;
     const bool alone = l.ranks == 1 || only_prints(argc, argv);
     if (alone && l.rank) return MBA_OK;
-    mba_status st = alone ? parse_and_choose(&t, argc, argv, &help) : train_on_ranks(&t, &l, argc, argv);
+    mba_status st = alone ? parse_and_choose(&t, argc, argv, &help)
+                          : mba_on_ranks(&l, asks_for_gpus(argc, argv), train_rank, &(rank_run){ &t, &l, argc, argv });
     if (alone && st == MBA_OK && !help) st = t.c.dry_run ? dry_run(&t.c) : run_training(&t);
     mba__train_end(&t.c);
     return st;
