@@ -230,7 +230,7 @@ typedef struct product {
     bool        triangle;        /* row tile i takes i + 1 more steps, with left2 and right2 */
     int         left2, right2;
     int         sharers;       /* blocks that share left2 */
-    operand     reads, writes; /* besides; bytes per block */
+    operand     reads, reads2, writes; /* besides; bytes per block */
     bool        computes_cb;   /* begins by computing a tile of C B^T */
     bool        reads_low;     /* also reads the residuals of a tile of C B^T */
     double      low_bytes;     /* bytes of residuals written with the result */
@@ -314,6 +314,7 @@ static void plan_product(const plan_builder *w, const product *q)
     const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
     if (passes > 1) mba_phase_work(l, MBA_LOOP, passes, NULL);
     if (q->reads.bytes > 0) mba_phase_move(l, MBA_LOAD, q->reads.arg, q->reads.bytes / passes);
+    if (q->reads2.bytes > 0) mba_phase_move(l, MBA_LOAD, q->reads2.arg, q->reads2.bytes / passes);
     if (q->writes.bytes > 0) mba_phase_move(l, MBA_STORE, q->writes.arg, q->writes.bytes / passes);
     if (q->reads_low) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_CB_LOW_WORK), T * T * w->st / passes);
     const int64_t parts = w->tensor && q->parts > 1 ? q->parts : 1;
@@ -386,6 +387,7 @@ static void plan_scan(const plan_builder *w, bool rev)
                                 .right2 = MBA_ARG_IN(rev ? DY : X),
                                 .sharers = (int)(w->t.pairs * w->t.ptiles),
                                 .reads = { MBA_ARG_IN(X), m * n * w->e }, // for D x and dD
+                                .reads2 = { MBA_ARG_IN(DY), rev ? m * n * w->e : 0 },
                                 .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), rev ? m * n / T * 4 : 0 },
                                 .tables = w->tensor ? 2 * (double)d->Q : 0,
                                 .ends = (int)(m / 32) * 2, // 32 rows per pass
@@ -393,6 +395,8 @@ static void plan_scan(const plan_builder *w, bool rev)
                                 .fma = 4 * m * T,
                                 .sfu = w->tensor ? m * 32 : m * T });
 }
+
+enum { BC_ENDS = 4 }; /* passes of 32 rows over the results of a pair of heads */
 
 static size_t bc_smem_bytes(const ssd_dims *d)
 {
@@ -415,6 +419,7 @@ static void plan_bc_scan(const plan_builder *w, bool rev)
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), slabs * T * T * w->e);
     plan_made_pairs(w, l, (made){ MBA_TRIPS(0), .c = rev ? 2 : 0, .b = rev ? 0 : 2, .tiles = 2 });
     mba_phase_work(l, MBA_LOOP, (double)w->t.pairs / (double)parts, NULL);
+    plan_tables(l, 2 * (double)d->Q);
     mba_phase_work(l, MBA_LOOP, slabs, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
@@ -427,8 +432,11 @@ static void plan_bc_scan(const plan_builder *w, bool rev)
     mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
     mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    if (rev) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), T * n * w->e);
-    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e);
+    mba_phase_work(l, MBA_LOOP, BC_ENDS, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), T * n * w->e / BC_ENDS);
+    if (rev) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), T * n * w->e / BC_ENDS);
+    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e / BC_ENDS);
+    mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
