@@ -375,8 +375,9 @@ static mba_status train_rank(mba_world *w, void *ctx)
     train_run      *t = r->t;
     char            told[MBA__PATH_MAX];
     bool            help = false;
-    t->world = t->c.o.world = w;
+    t->world = w;
     MBA_TRY(choose_in_turn(t, r->l, told, r->argc, r->argv, &help));
+    t->c.o.world = w; // parsing sets all options anew
     mba_cluster_set_timeout(w, t->c.timeout_s);
     return help ? MBA_OK : run_training(t);
 }
