@@ -51,7 +51,7 @@ static void complete(const char *folder, const char *how)
 
 static bool is_measured(const char *key)
 {
-    static const char *const keys[] = { "run.date", "suite.seconds", "train.units_per_s" };
+    static const char *const keys[] = { "run.date", "run.timeline_start", "suite.seconds", "train.units_per_s" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;
