@@ -17,13 +17,14 @@
 #include "core/version.h"
 #include "scope/describe.h"
 #include "sim/cluster_names.h"
+#include "study/known_code.h"
 #include "study/step_breakdown.h"
 
 typedef struct options {
     mba_workload w;
     const char  *signatures, *counted, *store, *gpus, *cluster, *measured;
     int64_t      power_w;
-    bool         json, csv, keys, kernels, spread, serial;
+    bool         json, csv, keys, kernels, spread, serial, known;
 } options;
 
 static const mba_column op_columns[] = { { "operator", "operator", NULL },
@@ -173,10 +174,10 @@ static mba_status print_text(const options *o, const mba_simulated *r, const mba
     return MBA_OK;
 }
 
-static mba_status print_spread(const options *o, const mba_simulated *r, mba_sim *sim)
+static mba_status print_spread(const mba_workload *w, const mba_simulated *r, mba_sim *sim)
 {
     mba_step_deviation d;
-    MBA_TRY(mba_step_deviation_find(&d, r, &o->w, sim));
+    MBA_TRY(mba_step_deviation_find(&d, r, w, sim));
     printf("uncertainty of the machine's numbers: +- %.1f %% of the step, most of it by %s (%.1f %%)\n", d.percent,
            mba_gpu_keys[d.key].name, d.most_percent);
     return MBA_OK;
@@ -195,21 +196,29 @@ static mba_status run(const options *o)
     mba_step_operators b = { 0 };
     mba_sim           *sim = NULL;
     mba_table         *t = NULL;
+    mba_workload       w = o->w;
+    int64_t            known = 0;
     mba_status         st = mba_sim_create(&sim);
+    if (st == MBA_OK && o->known) st = mba_known_code_load(&w.code);
     if (st == MBA_OK) st = mba_table_create(&t, o->kernels ? kernel_columns : op_columns);
-    if (st == MBA_OK) st = mba_simulated_run(&r, &o->w, sim);
-    if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : mba_step_operators_find(&b, &r, &o->w, sim);
+    if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
+    for (int64_t i = 0; st == MBA_OK && i < r.step.launches; i++) known += r.step.launch[i].counted;
+    if (st == MBA_OK) st = o->kernels ? fill_kernels(t, &r, sim) : mba_step_operators_find(&b, &r, &w, sim);
     for (int k = 0; k < b.n; k++) op_row(t, &b.one[k], r.step.seconds);
     if (st == MBA_OK) {
         if (o->csv || o->kernels) st = mba_table_print(t, stdout, mba_table_form_of(o->json, o->csv));
         else if (o->json) st = print_json(o, &r, t, &b);
         else st = print_text(o, &r, t, &b);
-        if (st == MBA_OK && o->power_w) st = mba_print_power_limit(&o->w, (double)o->power_w, sim);
-        if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(o, &r, sim);
+        if (st == MBA_OK && o->known && !o->json && !o->csv)
+            printf("code is known of %lld of %lld launches; the others are simulated from their plans\n",
+                   (long long)known, (long long)r.step.launches);
+        if (st == MBA_OK && o->power_w) st = mba_print_power_limit(&w, (double)o->power_w, sim);
+        if (st == MBA_OK && o->spread && !o->json && !o->csv && !o->kernels) st = print_spread(&w, &r, sim);
     }
     mba_step_operators_free(&b);
     mba_table_destroy(t);
     mba_simulated_end(&r);
+    mba_known_code_free(w.code);
     mba_sim_destroy(sim);
     return st;
 }
@@ -232,6 +241,7 @@ static mba_status check_options(const options *o)
                                     : m->variants                                          ? "--op"
                                     : o->w.stream                                          ? "--stream"
                                     : o->kernels                                           ? "--kernels"
+                                    : o->known                                             ? "--known-code"
                                     : o->spread                                            ? "--uncertainty"
                                     : o->power_w                                           ? "--power-limit"
                                     : o->keys && (o->store || o->counted || o->signatures) ? "--keys"
@@ -246,6 +256,11 @@ static mba_status check_options(const options *o)
                         what         ? what
                         : o->kernels ? "--kernels"
                                      : "--uncertainty");
+    if (o->known && (o->gpus || o->kernels))
+        return mba_fail(MBA_E_ARG,
+                        "--known-code and %s cannot be combined\nwhy: it is for whole steps of one rank\nfix: leave one "
+                        "of them out",
+                        o->gpus ? "--gpus" : "--kernels");
     if (what && with)
         return mba_fail(MBA_E_ARG,
                         "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what,
@@ -300,6 +315,9 @@ mba_status mba_command_simulate(int argc, char **argv)
 
         MBA_OPTION_GROUP("Simulation and output"),
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
+        { "--known-code", MBA_OPT_FLAG, &o.known, NULL,
+          "take instructions and bytes of kernels that were counted on an H200 from there, scaled to these launches", 0,
+          0 },
         { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL,
           "print every distinct kernel launch separately, with an empty L2", 0, 0 },
         { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,
@@ -317,6 +335,7 @@ mba_status mba_command_simulate(int argc, char **argv)
     const mba_usage usage = { "simulate", "[options]", says, table,
                               "mambascope simulate --machine h200 --model mamba2-130m --batch 8 --length 2048\n"
                               "mambascope simulate --machine h200 --set hbm=x2,l2=x2 --model mamba-130m\n"
+                              "mambascope simulate --machine h200 --model mamba2-370m --known-code\n"
                               "mambascope simulate --machine h200 --model mamba2-130m --power-limit 500\n"
                               "mambascope simulate --machine b200 --keys\n"
                               "mambascope simulate --model mamba2-1.3b --gpus 8,64,512,4096 --cluster ib400\n"

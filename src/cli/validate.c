@@ -490,6 +490,8 @@ mba_status mba_command_validate(int argc, char **argv)
     MBA_TRY(mba_validation_points(&d, o.data, o.machine, o.changes));
     mba_status st = mba_validation_kernels(&k, o.kernels, o.machine, o.changes);
     if (st == MBA_OK && !o.data && !o.csv) st = mba_validation_sizes(&sizes, o.machine, o.changes);
+    if (st == MBA_OK && sizes) st = mba_validation_known_code(d, o.machine, o.changes);
+    if (st == MBA_OK && sizes) st = mba_validation_known_code(sizes, o.machine, o.changes);
     if (st == MBA_OK && o.json) st = print_json(d, sizes, k, o.points);
     else if (st == MBA_OK) {
         if (o.points) st = print_kernels(k, o.csv);

@@ -31,12 +31,13 @@ static const mba_column weighted_columns[] = { { "kernels", "kernels, weighted b
                                                { "inside", "in their band, %", "%.0f" },
                                                { 0 } };
 
-static void weighted_row(mba_table *t, const mba_profiled_set *k, mba_score_of of, mba_score_set set, bool planned)
+static void weighted_row(mba_table *t, const mba_profiled_set *k, mba_score_of of, mba_score_set set, mba_score_mode mode)
 {
-    static const char *const ofs[] = { "SSM", "all" }, *const sets[] = { "held out", "fitted", "both" };
-    const mba_weighted_score s = mba_score_kernels(k, of, set, planned);
+    static const char *const ofs[] = { "SSM", "all" }, *const sets[] = { "held out", "fitted", "both" },
+                            *const modes[] = { "counters", "launch plans", "plans and known code" };
+    const mba_weighted_score s = mba_score_kernels(k, of, set, mode);
     mba_table_text(t, "%s", ofs[of]);
-    mba_table_text(t, "%s", planned ? "launch plans" : "counters");
+    mba_table_text(t, "%s", modes[mode]);
     mba_table_text(t, "%s", sets[set]);
     mba_table_number(t, s.points);
     mba_table_number(t, s.error);
@@ -52,9 +53,9 @@ mba_status mba_print_weighted(const mba_profiled_set *k, mba_table_form form)
     mba_table *t = NULL;
     MBA_TRY(mba_table_create(&t, weighted_columns));
     for (int of = MBA_SCORE_SSM; of <= MBA_SCORE_ALL; of++)
-        for (int planned = 0; planned < 2; planned++)
+        for (int mode = 0; mode < MBA_SCORE_MODES; mode++)
             for (int set = MBA_SCORE_HELD; set <= MBA_SCORE_FITTED; set++)
-                weighted_row(t, k, (mba_score_of)of, (mba_score_set)set, planned != 0);
+                weighted_row(t, k, (mba_score_of)of, (mba_score_set)set, (mba_score_mode)mode);
     const mba_status st = print_member(t, "weighted", form);
     if (form == MBA_TABLE_TEXT) putchar('\n');
     return st;
@@ -68,6 +69,8 @@ static mba_status print_points(const mba_size_score *s, int n, const char *what,
                                    { "measured_ms", "measured, ms", "%.2f" },
                                    { "planned_ms", "plan-driven, ms", "%.2f" },
                                    { "error", "error, %", "%+.1f" },
+                                   { "known_ms", "with known code, ms", "%.2f" },
+                                   { "known_error", "error, %", "%+.1f" },
                                    { "at_least_ms", "at least, ms", "%.2f" },
                                    { "at_most_ms", "at most", "%.2f" },
                                    { "inside", "inside", "%.0f" },
@@ -82,6 +85,8 @@ static mba_status print_points(const mba_size_score *s, int n, const char *what,
         mba_table_number(t, p->ms);
         mba_table_number(t, p->predicted_ms);
         mba_table_number(t, mba_error_percent(p->predicted_ms, p->ms));
+        mba_table_number(t, p->known_ms > 0 ? p->known_ms : NAN);
+        mba_table_number(t, mba_error_percent(p->known_ms, p->ms));
         mba_table_number(t, p->predicted_ms * s[i].band.low);
         mba_table_number(t, isfinite(s[i].band.high) ? p->predicted_ms * s[i].band.high : NAN);
         mba_table_number(t, s[i].inside);
@@ -89,6 +94,21 @@ static mba_status print_points(const mba_size_score *s, int n, const char *what,
         mba_table_number(t, mba_error_percent(s[i].unchanged_ms, p->ms));
     }
     return print_member(t, key, form);
+}
+
+/* Predictions with the code of kernels that were counted in other workloads. */
+static void say_known(const mba_size_score *s, int n, const char *what)
+{
+    double error = 0, bias = 0, worst = 0;
+    for (int i = 0; i < n; i++) {
+        const double off = mba_error_percent(s[i].point->known_ms, s[i].point->ms);
+        if (isnan(off)) return;
+        error += fabs(off) / n;
+        bias += off / n;
+        if (fabs(off) > fabs(worst)) worst = off;
+    }
+    printf("with known code, counted in other workloads: %d %s: mean error %.1f %%, bias %+.1f %%, worst %+.1f %%\n\n", n,
+           what, error, bias, worst);
 }
 
 static void say_points(const mba_size_score *s, int n, const char *what)
@@ -115,6 +135,7 @@ static void say_points(const mba_size_score *s, int n, const char *what)
         printf("; at %d other sizes of a model %.1f %%, with the same time per unit %.1f %%", others, ours / others,
                null / others);
     puts("\n");
+    say_known(s, n, what);
 }
 
 /* ---- variants ---- */

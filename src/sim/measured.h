@@ -35,6 +35,7 @@ typedef struct mba_point {
     int    limit;                     /* mba_sim_limit of its longest node */
     double inputs_ms;                 /* part of predicted_ms of a whole step: copies from the host */
     double dram_bytes;                /* predicted, of a whole step */
+    double known_ms;                  /* predicted with known code (study/known_code.h) */
 } mba_point;
 
 typedef struct mba_measured {

@@ -59,8 +59,9 @@ typedef struct mba_profiled_kernel {
     char          workload[160], op[48], variant[24], phase[16], kernel[192], shape[1024];
     int           place; /* index of the launch in the operator's plan */
     double        launches, grid, block, cluster, regs, smem_bytes, n[MBA_N_KINDS], us; /* n: NaN if not counted */
-    /* Predictions; 0: none. bound_us: profile-driven; planned_us: plan-driven; step_ms: of the whole step. */
-    double bound_us, planned_us, roofline_us, dram_rd, dram_wr, step_ms, between_us;
+    /* Predictions; 0: none. bound_us: profile-driven; planned_us: by today's plan; known_us: by today's plan and the
+     * counters of other workloads; step_ms: of the whole step. */
+    double bound_us, planned_us, known_us, roofline_us, dram_rd, dram_wr, step_ms, between_us;
     double tensor_us, floor_us; /* parts of bound_us: tensor time; largest bound */
     int    limit, met;          /* met: launches of plans that matched this row */
     char  *program;             /* the serialized kernel of the plan when it was measured (serialize.h); NULL: none */

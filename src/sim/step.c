@@ -130,6 +130,7 @@ typedef struct step_run {
     int64_t           *known;
     int64_t            nlaunches; /* per launch, in order: index of its result */
     bool              *resets;    /* per launch: a tile counter is cleared before it */
+    bool              *counted;   /* per launch: its instructions come from counters */
     double            *stored;    /* per launch: distinct bytes written */
     int64_t            load;      /* of 256: tensor utilisation by the previous pass; 0: first pass */
 } step_run;
@@ -294,6 +295,7 @@ static mba_status simulate_node(step_run *w, int32_t i)
         const int64_t of = find_known(w->sim, h);
         w->resets[w->nlaunches] = k->resets;
         w->stored[w->nlaunches] = unique_stored(k);
+        w->counted[w->nlaunches] = k->counted;
         w->known[w->nlaunches++] = of < 0 ? w->sim->n : of;
         if (of < 0) MBA_TRY(add_job(w, k, h));
     }
@@ -351,7 +353,15 @@ static void add_up(mba_sim_step *out, const step_run *w)
         for (int l = 0; l < w->p->plan[i]->nlaunches; l++) {
             const mba_sim_result *r = &w->sim->known[w->known[at++]].r;
             out->launch[out->launches] = (mba_sim_launch){
-                i, l, r->limit, r->seconds, r->dram_read, r->dram_write, r->bound[r->limit], w->stored[at - 1]
+                .node = i,
+                .place = l,
+                .limit = r->limit,
+                .seconds = r->seconds,
+                .dram_read = r->dram_read,
+                .dram_write = r->dram_write,
+                .floor_s = r->bound[r->limit],
+                .counted = w->counted[at - 1],
+                .stored = w->stored[at - 1],
             };
             add_launch(out, &out->node[i], r, gap, w->resets[at - 1] ? reset : 0, &longest);
         }
@@ -422,7 +432,8 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     w.known = calloc((size_t)launches + 1, sizeof *w.known);
     w.resets = calloc((size_t)launches + 1, sizeof *w.resets);
     w.stored = calloc((size_t)launches + 1, sizeof *w.stored);
-    mba_status st = out->node && out->launch && w.plans && w.known && w.resets && w.stored
+    w.counted = calloc((size_t)launches + 1, sizeof *w.counted);
+    mba_status st = out->node && out->launch && w.plans && w.known && w.resets && w.stored && w.counted
                         ? MBA_OK
                         : mba_fail(MBA_E_NOMEM, "no memory for %lld launches", (long long)launches);
     if (st == MBA_OK) st = simulate_nodes(&w);
@@ -435,6 +446,7 @@ mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, 
     free(w.known);
     free(w.resets);
     free(w.stored);
+    free(w.counted);
     free(w.jobs);
     if (st != MBA_OK) mba_sim_step_free(out);
     return st;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "scope/clock.h"
+#include "study/known_code.h"
 
 const mba_model_options mba_full_size[] = {
     { .name = "mamba-130m", .shape = { .batch = 8, .length = 2048 } },
@@ -63,16 +64,21 @@ mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
     return mba_session_plan(&r->session, &so);
 }
 
-static mba_sim_how how_of(const mba_workload *w)
+static mba_sim_how how_of(const mba_workload *w, const mba_gpu *m)
 {
-    return (mba_sim_how){
-        .passes = MBA_STEP, .stream = w->stream, .persistent = w->persistent, .ring = w->ring, .keep = w->keep
-    };
+    if (w->code) mba_known_code_on(w->code, m);
+    return (mba_sim_how){ .passes = MBA_STEP,
+                          .stream = w->stream,
+                          .persistent = w->persistent,
+                          .ring = w->ring,
+                          .keep = w->keep,
+                          .before_launch = w->code ? mba_known_code_apply : NULL,
+                          .of = w->code };
 }
 
 mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim)
 {
-    const mba_sim_how how = how_of(w);
+    const mba_sim_how how = how_of(w, &r->gpu);
     r->units = (double)mba_model_units(&r->session.model);
     return mba_sim_program(&r->step, sim, r->session.program, &r->gpu, &how);
 }
@@ -97,7 +103,7 @@ static void add_parts(double *seconds, const mba_sim_step *step, int32_t nodes, 
 mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_workload *w, mba_sim *sim,
                                const int *part, int parts)
 {
-    mba_sim_how how = how_of(w);
+    mba_sim_how how = how_of(w, &r->gpu);
     double *seconds = calloc((size_t)parts + 1, sizeof *seconds), *undrawn = calloc((size_t)parts + 1, sizeof *undrawn);
     mba_status st = seconds && undrawn ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for %d parts of a step", parts);
     how.fidelity = MBA_SIM_FAST;
@@ -106,6 +112,7 @@ mba_status mba_simulated_draws(double *times, const mba_simulated *r, const mba_
         mba_gpu      drawn = r->gpu;
         mba_sim_step step;
         if (i >= 0) mba_gpu_sample(&drawn, &r->gpu, i);
+        if (w->code) mba_known_code_on(w->code, &drawn);
         st = mba_sim_program(&step, sim, r->session.program, &drawn, &how);
         if (st != MBA_OK) break;
         add_parts(i < 0 ? undrawn : seconds, &step, r->session.graph->nnodes, part, parts);

@@ -15,12 +15,15 @@
 #include "sim/uncertainty.h"
 #include "train/run_options.h"
 
+typedef struct mba_known_code mba_known_code; /* known_code.h */
+
 typedef struct mba_workload {
     const char       *machine, *changes;  /* as mba_gpu_load and mba_gpu_set take them */
     mba_model_options model;              /* name, set, shape, precision, recompute, variants */
     bool              stream, persistent; /* launch kernels one by one; use persistent blocks */
     int64_t           ring;               /* stages of every ring buffer of asynchronous copies; 0: as planned */
     const char       *keep;               /* scratch that stays on the chip: mba_sim_how */
+    mba_known_code   *code;               /* counts of kernels that are known; NULL: launch plans alone */
 } mba_workload;
 
 /* The five workloads at full size: 130m language models at 8 x 2048 tokens, 128 images, 128 graphs. The last has no

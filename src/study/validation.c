@@ -13,6 +13,7 @@
 #include "core/scan.h"
 #include "scope/describe.h"
 #include "sim/serialize.h"
+#include "study/known_code.h"
 
 /* ---- single operators with flushed caches ---- */
 
@@ -140,6 +141,12 @@ static mba_profiled_kernel *row_of(const row_match *b, const mba_program *p, int
 {
     mba_profiled_kernel *c = find_row(b, p, node, launch, true);
     return c ? c : find_row(b, p, node, launch, false);
+}
+
+mba_profiled_kernel *mba_validation_row(mba_profiled_set *d, const char *workload, const mba_program *p, int32_t node,
+                                        int launch)
+{
+    return row_of(&(row_match){ .d = d, .workload = workload }, p, node, launch);
 }
 
 /* Serializes the first launch of a row before the counters change it, with what the L2 model found for it; then applies
@@ -281,6 +288,35 @@ static double step_of(const mba_profiled_set *d, const char *workload)
     return 1e-3 * us;
 }
 
+/* Predicts the kernels of a workload from today's plans, with code that is known from other workloads or without.
+ * Kernels that the tree no longer launches at that shape, and those whose code is not known, get no prediction. */
+static mba_status predict_today(mba_profiled_set *d, mba_sim *sim, const char *machine, const char *changes,
+                                const char *workload, mba_known_code *code)
+{
+    char          words[sizeof d->one->workload];
+    mba_workload  w = { .machine = machine, .changes = changes, .code = code };
+    mba_simulated r = { 0 };
+    double       *us = calloc((size_t)d->n, sizeof *us);
+    int          *met = calloc((size_t)d->n, sizeof *met);
+    snprintf(words, sizeof words, "%s", workload);
+    if (code) mba_known_code_leave_out(code, workload);
+    mba_status st = us && met ? mba_workload_parse(&w, words) : mba_fail(MBA_E_NOMEM, "no memory for %d rows", d->n);
+    if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
+    const row_match b = { .d = d, .workload = workload };
+    for (int64_t i = 0; st == MBA_OK && i < r.step.launches; i++) {
+        const mba_sim_launch      *l = &r.step.launch[i];
+        const mba_profiled_kernel *c = row_of(&b, r.session.program, l->node, l->place);
+        if (c && (!code || l->counted)) us[c - d->one] += 1e6 * l->seconds, met[c - d->one]++;
+    }
+    for (int i = 0; st == MBA_OK && i < d->n; i++)
+        if (!strcmp(d->one[i].workload, workload))
+            *(code ? &d->one[i].known_us : &d->one[i].planned_us) = met[i] ? us[i] / met[i] : 0;
+    mba_simulated_end(&r);
+    free(us);
+    free(met);
+    return st == MBA_OK ? st : mba_where(st, "%s", workload);
+}
+
 static bool mostly_serialized(const mba_profiled_set *d, const char *workload)
 {
     int rows = 0, serialized = 0;
@@ -305,6 +341,7 @@ mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, cons
 {
     mba_profiled_set *d = NULL;
     mba_sim          *sim = NULL;
+    mba_known_code   *code = NULL;
     mba_gpu           m;
     MBA_TRY(mba_gpu_load(&m, machine));
     MBA_TRY(mba_gpu_set(&m, changes));
@@ -320,6 +357,13 @@ mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, cons
         double *const sums[] = { &c->planned_us, &c->bound_us, &c->floor_us, &c->dram_rd, &c->dram_wr };
         for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) *sums[k] /= c->met;
     }
+    if (st == MBA_OK) st = mba_known_code_load(&code);
+    for (int i = 0; i < d->n && st == MBA_OK; i++) {
+        if (i && !strcmp(d->one[i].workload, d->one[i - 1].workload)) continue;
+        st = predict_today(d, sim, machine, changes, d->one[i].workload, NULL);
+        if (st == MBA_OK) st = predict_today(d, sim, machine, changes, d->one[i].workload, code);
+    }
+    mba_known_code_free(code);
     mba_sim_destroy(sim);
     if (st == MBA_OK) *out = d;
     else mba_profiled_destroy(d);

@@ -24,8 +24,15 @@ MBA_MUST mba_status mba_validation_points(mba_measured **out, const char *path, 
 MBA_MUST mba_status mba_validation_kernels(mba_profiled_set **out, const char *path, const char *machine,
                                            const char *changes);
 
+/* The row of a launch of a program that was planned for this workload, or NULL. */
+mba_profiled_kernel *mba_validation_row(mba_profiled_set *d, const char *workload, const mba_program *p, int32_t node,
+                                        int launch);
+
 /* Predicts all points of `d` that are parts of steps; `sim` remembers kernels. */
 MBA_MUST mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes);
+
+/* Predicts the same points again, with the code of kernels that were counted in other workloads (known_code.h). */
+MBA_MUST mba_status mba_validation_known_code(mba_measured *d, const char *machine, const char *changes);
 
 /* The same for the built-in steps at other sizes and layers of SSD variants. */
 MBA_MUST mba_status mba_validation_sizes(mba_measured **out, const char *machine, const char *changes);

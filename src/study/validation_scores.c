@@ -25,16 +25,21 @@ static bool counts(const mba_profiled_kernel *c, mba_score_of of, mba_score_set 
     return of == MBA_SCORE_ALL || mba_is_ssm_operator(c->op);
 }
 
-mba_weighted_score mba_score_kernels(const mba_profiled_set *k, mba_score_of of, mba_score_set set, bool planned)
+static double predicted_us(const mba_profiled_kernel *c, mba_score_mode mode)
+{
+    return mode == MBA_FROM_PLANS ? c->planned_us : mode == MBA_FROM_KNOWN_CODE ? c->known_us : c->bound_us;
+}
+
+mba_weighted_score mba_score_kernels(const mba_profiled_set *k, mba_score_of of, mba_score_set set, mba_score_mode mode)
 {
     mba_weighted_score s = { 0, NAN, NAN, NAN, NAN, NAN, NAN };
     mba_coverage       v;
     double             weight = 0, error = 0, bias = 0, mean = 0, worst = 0, roof = 0;
     int                inside = 0;
-    const bool         bands = !planned && mba_profiled_coverage(&v, k) == MBA_OK;
+    const bool         bands = mode == MBA_FROM_COUNTERS && mba_profiled_coverage(&v, k) == MBA_OK;
     for (int i = 0; i < k->n; i++) {
         const mba_profiled_kernel *c = &k->one[i];
-        const double us = planned ? c->planned_us : c->bound_us, w = c->launches * c->us, off = 100 * (us / c->us - 1);
+        const double us = predicted_us(c, mode), w = c->launches * c->us, off = 100 * (us / c->us - 1);
         if (!counts(c, of, set, us)) continue;
         mba_assert(c->us > 0 && w >= 0);
         s.points++;

@@ -3,7 +3,7 @@
  * measured size, and changes by the share of their effect that is predicted. Every score stands beside two models
  * that know nothing: the roofline of the data sheet, and "nothing changes".
  *
- *     mba_weighted_score s = mba_score_kernels(kernels, MBA_SCORE_SSM, MBA_SCORE_HELD, false);
+ *     mba_weighted_score s = mba_score_kernels(kernels, MBA_SCORE_SSM, MBA_SCORE_HELD, MBA_FROM_PLANS);
  *     printf("%.1f %%, bias %+.1f %%\n", s.error, s.bias);
  */
 #ifndef MBA_STUDY_VALIDATION_SCORES_H
@@ -12,6 +12,9 @@
 #include "study/validation.h"
 
 typedef enum mba_score_of { MBA_SCORE_SSM, MBA_SCORE_ALL } mba_score_of;
+/* What a prediction rests on: the kernel's own counters, today's launch plan, or that plan with counters of the same
+ * kernel in other workloads (known_code.h). */
+typedef enum mba_score_mode { MBA_FROM_COUNTERS, MBA_FROM_PLANS, MBA_FROM_KNOWN_CODE, MBA_SCORE_MODES } mba_score_mode;
 typedef enum mba_score_set { MBA_SCORE_HELD, MBA_SCORE_FITTED, MBA_SCORE_BOTH } mba_score_set;
 
 /* Errors in percent. Weights are launches x measured time, so a kernel counts as it does in its step. NaN: no
@@ -25,7 +28,8 @@ typedef struct mba_weighted_score {
 
 /* An SSM kernel belongs to an operator of that kind (ssd, selective_scan and their backward operators). */
 bool               mba_is_ssm_operator(const char *op);
-mba_weighted_score mba_score_kernels(const mba_profiled_set *k, mba_score_of of, mba_score_set set, bool planned);
+mba_weighted_score mba_score_kernels(const mba_profiled_set *k, mba_score_of of, mba_score_set set,
+                                     mba_score_mode mode);
 
 /* A step, or the SSM operators of a step, at one measured size. */
 typedef struct mba_size_score {

@@ -27,16 +27,16 @@ static void kernels_count_by_their_time(void **state)
     mba_profiled_set    k = { one, 4 };
     (void)state;
     one[3].again = true;
-    const mba_weighted_score s = mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_HELD, false);
+    const mba_weighted_score s = mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_HELD, MBA_FROM_COUNTERS);
     assert_int_equal(s.points, 2);
     assert_near(s.error, (300 * 10 + 700 * 20) / 1000.0, 1e-9);
     assert_near(s.bias, (300 * 10 - 700 * 20) / 1000.0, 1e-9);
     assert_near(s.mean, 15, 1e-9);
     assert_near(s.worst, 20, 1e-9);
     assert_near(s.roofline, 50, 1e-9);
-    assert_near(mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_HELD, true).bias, -45 * 0.3 - 60 * 0.7, 1e-9);
-    assert_int_equal(mba_score_kernels(&k, MBA_SCORE_ALL, MBA_SCORE_HELD, false).points, 3);
-    assert_true(isnan(mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_FITTED, false).error));
+    assert_near(mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_HELD, MBA_FROM_PLANS).bias, -45 * 0.3 - 60 * 0.7, 1e-9);
+    assert_int_equal(mba_score_kernels(&k, MBA_SCORE_ALL, MBA_SCORE_HELD, MBA_FROM_COUNTERS).points, 3);
+    assert_true(isnan(mba_score_kernels(&k, MBA_SCORE_SSM, MBA_SCORE_FITTED, MBA_FROM_COUNTERS).error));
 }
 
 static void shares_know_sign_and_size(void **state)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/print.h"
+#include "study/known_code.h"
 #include "study/validation.h"
 
 mba_status mba_workload_parse(mba_workload *w, char *words)
@@ -82,23 +83,50 @@ static bool seen_before(const mba_measured *d, int i)
     return false;
 }
 
-mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes)
+/* With the code of kernels that were counted in other workloads. */
+static void predict_known(mba_point *p, const mba_simulated *r)
+{
+    mba_point with = *p;
+    predict_point(&with, r);
+    p->known_ms = with.predicted_ms;
+}
+
+static mba_status predict_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes,
+                                mba_known_code *code)
 {
     mba_status st = MBA_OK;
     for (int i = 0; i < d->n && st == MBA_OK; i++) {
         if (d->point[i].source == MBA_POINT_OP || seen_before(d, i)) continue;
         char          words[sizeof d->point->subject];
-        mba_workload  w = { .machine = machine, .changes = changes };
+        mba_workload  w = { .machine = machine, .changes = changes, .code = code };
         mba_simulated r = { 0 };
         memcpy(words, d->point[i].subject, sizeof words);
+        if (code) mba_known_code_leave_out(code, d->point[i].subject);
         st = mba_workload_parse(&w, words);
         if (st == MBA_OK) st = mba_simulated_run(&r, &w, sim);
         for (int j = i; j < d->n && st == MBA_OK; j++)
             if (d->point[j].source != MBA_POINT_OP && !strcmp(d->point[j].subject, d->point[i].subject))
-                predict_point(&d->point[j], &r);
+                (code ? predict_known : predict_point)(&d->point[j], &r);
         mba_simulated_end(&r);
         if (st != MBA_OK) st = mba_where(st, "%s", d->point[i].subject);
     }
+    return st;
+}
+
+mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes)
+{
+    return predict_steps(d, sim, machine, changes, NULL);
+}
+
+mba_status mba_validation_known_code(mba_measured *d, const char *machine, const char *changes)
+{
+    mba_known_code *code = NULL;
+    mba_sim        *sim = NULL;
+    mba_status      st = mba_known_code_load(&code);
+    if (st == MBA_OK) st = mba_sim_create(&sim);
+    if (st == MBA_OK) st = predict_steps(d, sim, machine, changes, code);
+    mba_sim_destroy(sim);
+    mba_known_code_free(code);
     return st;
 }
 
