@@ -202,9 +202,9 @@ mba_status mba_nccl_exchange(const void *send, int to, void *recv, int from, siz
 
 mba_status mba_nccl_gather(void *x, size_t bytes, void *stream)
 {
-    comm         c;
-    const size_t piece = bytes / (size_t)nccl.ranks;
+    comm c;
     MBA_TRY(ready(&c));
+    const size_t piece = bytes / (size_t)nccl.ranks; // not before: a closed communicator has none
     mba_assert(piece * (size_t)nccl.ranks == bytes);
     const int e = nccl.f.gather((char *)x + piece * (size_t)number_of(nccl.rank), x, piece, INT8, c, stream);
     return e == SUCCESS ? MBA_OK : failed(e, "gather the pieces of all ranks");
