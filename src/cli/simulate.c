@@ -257,10 +257,11 @@ static mba_status check_options(const options *o)
                         : o->kernels ? "--kernels"
                                      : "--uncertainty");
     if (o->known && (o->gpus || o->kernels))
-        return mba_fail(MBA_E_ARG,
-                        "--known-code and %s cannot be combined\nwhy: it is for whole steps of one rank\nfix: leave one "
-                        "of them out",
-                        o->gpus ? "--gpus" : "--kernels");
+        return mba_fail(
+            MBA_E_ARG,
+            "--known-code and %s cannot be combined\nwhy: it is for whole steps of one rank\nfix: leave one "
+            "of them out",
+            o->gpus ? "--gpus" : "--kernels");
     if (what && with)
         return mba_fail(MBA_E_ARG,
                         "%s and %s cannot be combined\nwhy: %s would have no effect\nfix: leave one of them out", what,
@@ -316,8 +317,7 @@ mba_status mba_command_simulate(int argc, char **argv)
         MBA_OPTION_GROUP("Simulation and output"),
         { "--stream", MBA_OPT_FLAG, &o.w.stream, NULL, "launch kernels one by one instead of as a CUDA graph", 0, 0 },
         { "--known-code", MBA_OPT_FLAG, &o.known, NULL,
-          "take instructions and bytes of kernels that were counted on an H200 from there, scaled to these launches", 0,
-          0 },
+          "scale the counts of kernels that were counted on an H200 to these launches", 0, 0 },
         { "--kernels", MBA_OPT_FLAG, &o.kernels, NULL,
           "print every distinct kernel launch separately, with an empty L2", 0, 0 },
         { "--uncertainty", MBA_OPT_FLAG, &o.spread, NULL,

@@ -31,11 +31,12 @@ static const mba_column weighted_columns[] = { { "kernels", "kernels, weighted b
                                                { "inside", "in their band, %", "%.0f" },
                                                { 0 } };
 
-static void weighted_row(mba_table *t, const mba_profiled_set *k, mba_score_of of, mba_score_set set, mba_score_mode mode)
+static void weighted_row(mba_table *t, const mba_profiled_set *k, mba_score_of of, mba_score_set set,
+                         mba_score_mode mode)
 {
     static const char *const ofs[] = { "SSM", "all" }, *const sets[] = { "held out", "fitted", "both" },
-                            *const modes[] = { "counters", "launch plans", "plans and known code" };
-    const mba_weighted_score s = mba_score_kernels(k, of, set, mode);
+                             *const modes[] = { "counters", "launch plans", "plans and known code" };
+    const mba_weighted_score        s = mba_score_kernels(k, of, set, mode);
     mba_table_text(t, "%s", ofs[of]);
     mba_table_text(t, "%s", modes[mode]);
     mba_table_text(t, "%s", sets[set]);
@@ -107,8 +108,8 @@ static void say_known(const mba_size_score *s, int n, const char *what)
         bias += off / n;
         if (fabs(off) > fabs(worst)) worst = off;
     }
-    printf("with known code, counted in other workloads: %d %s: mean error %.1f %%, bias %+.1f %%, worst %+.1f %%\n\n", n,
-           what, error, bias, worst);
+    printf("with known code, counted in other workloads: %d %s: mean error %.1f %%, bias %+.1f %%, worst %+.1f %%\n\n",
+           n, what, error, bias, worst);
 }
 
 static void say_points(const mba_size_score *s, int n, const char *what)

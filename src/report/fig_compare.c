@@ -379,8 +379,7 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 
 static void size_chart(mba_canvas *c, double w, const mba_stores *r, int view)
 {
-    static const char *const x[] = { "tokens of a sequence (log)",
-                                     "tokens, images or graphs of a step (log)" };
+    static const char *const x[] = { "tokens of a sequence (log)", "tokens, images or graphs of a step (log)" };
     mba_line                 line[LINES_MAX];
     const int                n = lines_of(r, view, line);
     if (n)

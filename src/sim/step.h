@@ -56,7 +56,7 @@ typedef struct mba_sim_launch {
     int     place, limit;
     double  seconds, dram_read, dram_write, floor_s;
     bool    counted; /* its instructions come from counters */
-    double  stored; /* distinct bytes written: they reach DRAM in this launch or later */
+    double  stored;  /* distinct bytes written: they reach DRAM in this launch or later */
 } mba_sim_launch;
 
 typedef struct mba_sim_step {

@@ -31,7 +31,7 @@ struct mba_known_code {
     mba_profiled_set *set;
     mba_gpu           home; /* where the launches were counted */
     mba_gpu           gpu;
-    row              *row; /* of set->one */
+    row              *row;   /* of set->one */
     bool             *asked; /* per row: its workload was planned */
     char              except[sizeof(((mba_profiled_kernel *)0)->workload)];
     const char       *planning; /* workload, while it is planned */
@@ -120,8 +120,8 @@ static void plan_workload(mba_known_code *c, const char *workload)
     if (st == MBA_OK) st = mba_sim_create(&sim);
     if (st == MBA_OK)
         st = mba_sim_program(&step, sim, r.session.program, &r.gpu,
-                             &(mba_sim_how){ .passes = MBA_STEP, .bounds = true, .before_launch = take_extent,
-                                             .of = c });
+                             &(mba_sim_how){
+                                 .passes = MBA_STEP, .bounds = true, .before_launch = take_extent, .of = c });
     mba_sim_step_free(&step);
     mba_sim_destroy(sim);
     mba_simulated_end(&r);

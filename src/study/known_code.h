@@ -9,8 +9,8 @@
  *     mba_known_code_free(c);
  *
  * A plan says how much a launch does, code says what that takes. The plan of the counted launch is known, too: counts
- * are scaled by the ratio of the two plans, pipe by pipe. No measured time enters. Kernels that were never counted, kernels of
- * libraries and launches of fewer warps than the GPU has schedulers keep their plan. */
+ * are scaled by the ratio of the two plans, pipe by pipe. No measured time enters. Kernels that were never counted,
+ * kernels of libraries and launches of fewer warps than the GPU has schedulers keep their plan. */
 #ifndef MBA_STUDY_KNOWN_CODE_H
 #define MBA_STUDY_KNOWN_CODE_H
 

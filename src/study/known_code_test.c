@@ -40,9 +40,8 @@ static seen look_at(const char *kernel, mba_batch_shape shape, const char *varia
     assert_ok(mba_simulated_plan(&r, &w));
     mba_known_code_on(s.code, &r.gpu);
     assert_ok(mba_sim_create(&sim));
-    assert_ok(mba_sim_program(
-        &step, sim, r.session.program, &r.gpu,
-        &(mba_sim_how){ .passes = MBA_STEP, .bounds = true, .before_launch = look, .of = &s }));
+    assert_ok(mba_sim_program(&step, sim, r.session.program, &r.gpu,
+                              &(mba_sim_how){ .passes = MBA_STEP, .bounds = true, .before_launch = look, .of = &s }));
     assert_true(s.launches > 0);
     assert_false(s.changed);
     mba_sim_step_free(&step);
@@ -52,8 +51,8 @@ static seen look_at(const char *kernel, mba_batch_shape shape, const char *varia
     return s;
 }
 
-static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked";
-static const char COUNTED_IN[] = "mamba2-headline --batch 4 --length 4096 --op ssd=chunked,ssd_bwd=chunked";
+static const char   CHUNKED[] = "ssd=chunked,ssd_bwd=chunked";
+static const char   COUNTED_IN[] = "mamba2-headline --batch 4 --length 4096 --op ssd=chunked,ssd_bwd=chunked";
 static const double INSTRUCTIONS = 7.335117e+07; /* of chunk_scan_fwd there: src/sim/data/kernels */
 
 static void a_counted_launch_has_its_own_counts(void **state)

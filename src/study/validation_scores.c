@@ -39,7 +39,7 @@ mba_weighted_score mba_score_kernels(const mba_profiled_set *k, mba_score_of of,
     const bool         bands = mode == MBA_FROM_COUNTERS && mba_profiled_coverage(&v, k) == MBA_OK;
     for (int i = 0; i < k->n; i++) {
         const mba_profiled_kernel *c = &k->one[i];
-        const double us = predicted_us(c, mode), w = c->launches * c->us, off = 100 * (us / c->us - 1);
+        const double               us = predicted_us(c, mode), w = c->launches * c->us, off = 100 * (us / c->us - 1);
         if (!counts(c, of, set, us)) continue;
         mba_assert(c->us > 0 && w >= 0);
         s.points++;

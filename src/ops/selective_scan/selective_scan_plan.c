@@ -27,12 +27,6 @@ static void load_operand(mba_launch *l, const mba_node *n, int k, double values)
     if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), bytes_of(n->in[k], values));
 }
 
-/* The same by asynchronous copies, which begin as many tiles ahead as the launch has buffers, less one. */
-static void copy_operand(mba_launch *l, const mba_node *n, int k, double values)
-{
-    if (n->in[k]) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k), bytes_of(n->in[k], values));
-}
-
 static void store_operand(mba_launch *l, const mba_node *n, int k, double values)
 {
     if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes_of(n->out[k], values));
@@ -43,15 +37,6 @@ static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t w
 {
     for (int k = first; k <= last; k++) {
         load_operand(l, n, k, tokens * (double)d.N);
-        mba_phase_share(l, mba_ceil(d.D / d.G, width)); // blocks of a group read the same rows
-    }
-}
-
-static void copy_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last,
-                        double tokens)
-{
-    for (int k = first; k <= last; k++) {
-        copy_operand(l, n, k, tokens * (double)d.N);
         mba_phase_share(l, mba_ceil(d.D / d.G, width)); // blocks of a group read the same rows
     }
 }
@@ -443,11 +428,11 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, four_warps ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
-    copy_operand(l, n, U, values);
-    copy_operand(l, n, DELTA, values);
-    copy_operand(l, n, Z, whole * values);
-    copy_states(l, n, d, width, BM, BM, TILE);
-    copy_states(l, n, d, width, CM, CM, whole * TILE);
+    load_operand(l, n, U, values);
+    load_operand(l, n, DELTA, values);
+    load_operand(l, n, Z, whole * values);
+    load_states(l, n, d, width, BM, BM, TILE);
+    load_states(l, n, d, width, CM, CM, whole * TILE);
     mba_phase_work(l, MBA_SFU, values * (n->in[Z] ? 1 + whole : 1), NULL);
     mba_phase_work(l, MBA_FMA, values * (14 + 18 * whole), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
@@ -518,17 +503,16 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     l->grid[1] = channel_blocks(d, CH);
     l->regs = from_saved ? (N == 16 ? 161 : 167) : 168;
     l->smem_bytes = backward_smem(N, e, from_saved);
-    l->ring_depth = 2; // the next tile is copied while this one is computed
     mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
     static const int streams[] = { U, DELTA, Z, DOUT };
-    for (int i = 0; i < 4; i++) copy_operand(l, n, streams[i], values);
-    copy_states(l, n, d, CH, BM, CM, TILE / groups);
+    for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
+    load_states(l, n, d, CH, BM, CM, TILE / groups);
     if (from_saved) {
-        copy_operand(l, n, YS_IN, values);
-        copy_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
+        load_operand(l, n, YS_IN, values);
+        load_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
     } else {
-        if (n->out[DZ]) mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(CU_YS), values * (double)e / groups);
-        mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * 4));
+        if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e / groups);
+        mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * 4));
     }
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, (from_saved ? 1 : 1.5) * elements + 4 * values, NULL); // `tiles`: half of them twice

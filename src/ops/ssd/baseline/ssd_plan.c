@@ -229,14 +229,14 @@ typedef struct product {
     double      alu;             /* set where they are counted in the SASS */
     bool        triangle;        /* row tile i takes i + 1 more steps, with left2 and right2 */
     int         left2, right2;
-    int         sharers;       /* blocks that share left2 */
+    int         sharers;               /* blocks that share left2 */
     operand     reads, reads2, writes; /* besides; bytes per block */
-    bool        computes_cb;   /* begins by computing a tile of C B^T */
-    bool        reads_low;     /* also reads the residuals of a tile of C B^T */
-    double      low_bytes;     /* bytes of residuals written with the result */
-    double      tables;        /* steps that it loads first and turns into factors */
-    int         parts;         /* stores that share a sector: bf16 fragments fill half of one */
-    int         ends;          /* passes over the result at the end; each waits for its loads */
+    bool        computes_cb;           /* begins by computing a tile of C B^T */
+    bool        reads_low;             /* also reads the residuals of a tile of C B^T */
+    double      low_bytes;             /* bytes of residuals written with the result */
+    double      tables;                /* steps that it loads first and turns into factors */
+    int         parts;                 /* stores that share a sector: bf16 fragments fill half of one */
+    int         ends;                  /* passes over the result at the end; each waits for its loads */
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
@@ -396,13 +396,27 @@ static void plan_scan(const plan_builder *w, bool rev)
                                 .sfu = w->tensor ? m * 32 : m * T });
 }
 
-/* Shared memory read per FLOP by warps of 16 rows beyond that of 32 rows, which the simulator counts: 1/16 - 1/32. */
-static const double NARROW_BYTES = 0.03125;
-enum { BC_ENDS = 4 }; /* passes of 32 rows over the results of a pair of heads */
+/* Products of warps of 16 rows: per FLOP they read 1/16 - 1/32 bytes more than those of 32, which the simulator
+ * counts. */
+static void plan_narrow(mba_launch *l, double flops)
+{
+    mba_phase_work(l, MBA_MMA, flops, NULL);
+    mba_phase_work(l, MBA_SMEM, flops / 32, NULL);
+}
 
 static size_t bc_smem_bytes(const ssd_dims *d)
 {
     return (size_t)((6 + mba_ceil(d->N, T) + d->Q / T) * TILE_BYTES + 48 * d->Q);
+}
+
+/* Passes over the results: x (REV: dy too) is read for D x, and the rows are stored. */
+static void plan_ends(mba_launch *l, bool rev, double passes, double bytes)
+{
+    mba_phase_work(l, MBA_LOOP, passes, NULL);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), bytes / passes);
+    if (rev) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), bytes / passes);
+    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), bytes / passes);
+    mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* The same with C B^T inside: a block computes it for 64 rows in shared memory and uses it for SSD_BC_PAIRS pairs. */
@@ -411,8 +425,7 @@ static void plan_bc_scan(const plan_builder *w, bool rev)
     const ssd_dims *d = &w->d;
     const int64_t   tiles = w->t.tiles, parts = mba_ceil(w->t.pairs, SSD_BC_PAIRS),
                   grid = w->chunks * tiles * d->G * parts * w->t.ptiles;
-    const double slabs = (double)mba_ceil(d->N, T), n = 2 * T,
-                 done = 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2));
+    const double slabs = (double)mba_ceil(d->N, T), n = 2 * T;
     mba_launch  *l = mba_plan_launch(w->p, rev ? "bc_chunk_scan_bwd_dx" : "bc_chunk_scan_fwd", MBA_MIXED, grid, 256);
     l->regs = 122;
     l->ring_depth = 3;
@@ -426,22 +439,16 @@ static void plan_bc_scan(const plan_builder *w, bool rev)
     mba_phase_work(l, MBA_LOOP, slabs, NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->st);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2 * T * n * T, NULL);
-    mba_phase_work(l, MBA_SMEM, NARROW_BYTES * 2 * T * n * T, NULL);
+    plan_narrow(l, 2 * T * n * T);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), n * T * w->e);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, done, NULL);
-    mba_phase_work(l, MBA_SMEM, NARROW_BYTES * done, NULL);
+    plan_narrow(l, 2 * T * n * T * (1 - beyond_diagonal(T) / ((double)(tiles + 1) / 2)));
     mba_phase_work(l, MBA_FMA, 4.0 * T * T, NULL);
     mba_phase_work(l, MBA_SFU, 32.0 * T, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_work(l, MBA_LOOP, BC_ENDS, NULL);
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(X), T * n * w->e / BC_ENDS);
-    if (rev) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DY), T * n * w->e / BC_ENDS);
-    mba_phase_move(l, MBA_STORE, rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), T * n * w->e / BC_ENDS);
-    mba_phase_work(l, MBA_END, 0, NULL);
+    plan_ends(l, rev, 4, T * n * w->e); // 32 rows of two heads
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
