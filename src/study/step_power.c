@@ -112,7 +112,14 @@ mba_status mba_power_set_parse(mba_power_set *out, const char *where, const char
     return MBA_OK;
 }
 
-/* A step enters the fit at its measured clock and power, with its simulated time there, as predictions have it. */
+bool mba_power_same_model(const char *a, const char *b)
+{
+    const size_t n = strcspn(a, " ");
+    return n == strcspn(b, " ") && !strncmp(a, b, n);
+}
+
+/* Without the steps of a model, whatever their size and kernels. A step enters the fit at its measured clock and power,
+ * with its simulated time there, as predictions have it. */
 static mba_power_model fit_without(const mba_power_set *d, const char *workload)
 {
     mba_power_point p[2 * MBA_POWER_STEPS_MAX];
@@ -120,11 +127,32 @@ static mba_power_model fit_without(const mba_power_set *d, const char *workload)
     for (int i = 0; i < d->loops; i++) p[n++] = d->loop[i];
     for (int i = 0; i < d->steps; i++) {
         const mba_power_step *s = &d->step[i];
-        if (workload && !strcmp(s->workload, workload)) continue;
+        if (workload && mba_power_same_model(s->workload, workload)) continue;
         const double x = fmin(1, s->ghz / s->curve.boost_ghz);
         p[n++] = (mba_power_point){ rates_at(&s->curve, mba_power_curve_seconds(&s->curve, x)), x, s->watts, 1 };
     }
     return mba_power_fit(p, n);
+}
+
+mba_power_score mba_power_score_of(const mba_power_set *d)
+{
+    mba_power_score out = { 0 };
+    for (int i = 0, next; i < d->steps; i = next) {
+        const mba_power_step *s = &d->step[i];
+        const bool            limited = s->predicted.watts > 0.999 * s->curve.limit_w;
+        bool                  energy = true, power = true;
+        for (next = i; next < d->steps && !strcmp(d->step[next].workload, s->workload); next++) {
+            const mba_power_step *k = &d->step[next];
+            energy &= fabs(mba_error_percent(k->predicted.watts * k->predicted.seconds, k->watts * k->seconds)) <= 8;
+            power &= fabs(mba_error_percent(k->predicted.watts, k->watts)) <= 8;
+        }
+        out.workloads++;
+        out.clock += fabs(mba_error_percent(s->predicted.ghz, s->ghz)) <= 3;
+        out.energy += energy;
+        out.unlimited += !limited;
+        out.power += !limited && power;
+    }
+    return out;
 }
 
 mba_status mba_power_set_predict(mba_power_set *d, const char *machine)

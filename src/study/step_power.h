@@ -46,6 +46,16 @@ typedef struct mba_power_set {
 } mba_power_set;
 extern const char   mba_power_text[]; /* src/sim/data/power.tsv */
 MBA_MUST mba_status mba_power_set_parse(mba_power_set *out, const char *where, const char *text);
+/* Predicts every step with a fit without the steps of its model. */
 MBA_MUST mba_status mba_power_set_predict(mba_power_set *d, const char *machine);
+
+bool mba_power_same_model(const char *a, const char *b); /* of two workloads, by their first words */
+
+/* Workloads whose clock is within 3 %; those each of whose measured steps has an energy within 8 %; and of those that
+ * the limit leaves alone, which draw it by construction otherwise, those whose power is within 8 %. */
+typedef struct mba_power_score {
+    int workloads, clock, energy, unlimited, power;
+} mba_power_score;
+mba_power_score mba_power_score_of(const mba_power_set *d);
 
 #endif
