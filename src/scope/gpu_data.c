@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gpu_data.c -- computes data-dependent work of our kernels on the host, from the data that they read.
  *
- * A plan knows only shapes and counts the largest possible work. If a kernel skips work that its data does not need,
- * the FLOPs that it should issue are computed here, so that hardware counters can be compared exactly. The learning
- * rate is 0, so every pass over the step has the same data. */
+ * A plan knows only shapes. It counts all work that a kernel may skip, and none that only some data needs. What the
+ * kernel should issue is computed here, so that hardware counters can be compared exactly. The learning rate is 0, so
+ * every pass over the step has the same data. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -32,12 +32,12 @@ static mba_status take(reading *x, const mba_node *n, const mba_plan *plan, cons
     }
     MBA_TRY(x->p->device->wait());
     MBA_TRY(mba_program_get(x->p, t, x->records));
-    mba_gpu_data *more = realloc(x->g->data, (size_t)(x->g->ndata + 1) * sizeof *more);
+    mba_ssd_data  data[MBA_SSD_DATA_MAX];
+    const int     count = mba_ssd_data_flops(data, n, plan, x->records);
+    mba_gpu_data *more = realloc(x->g->data, (size_t)(x->g->ndata + count) * sizeof *more);
     if (!more) return mba_fail(MBA_E_NOMEM, "no memory for what data decides");
     x->g->data = more;
-    more[x->g->ndata++] = (mba_gpu_data){ .node = n->id,
-                                          .launch = mba_ssd_states_launch(plan),
-                                          .tensor_flops = mba_ssd_states_flops(n, plan, x->records) };
+    for (int i = 0; i < count; i++) more[x->g->ndata++] = (mba_gpu_data){ n->id, data[i].launch, data[i].tensor_flops };
     return MBA_OK;
 }
 

@@ -11,6 +11,8 @@
  *   - ssd_states skips chunks whose state decays before anything reads it, and ssd_scan_split recomputes what has not
  *     decayed of the segment before. They must match the number counted from the data of the step (gpu_data.c) exactly;
  *     in a store without that number, at most the plan.
+ *   - ssd_bwd_slow multiplies wide-range heads only, and its plan has no products. It must match the number counted
+ *     from the data; in a store without that number it is not judged.
  * A plan counts what warps issue, padded tiles included. Our padding factor is that number over the least work of the
  * node; that of library kernels is measured over least work.
  *

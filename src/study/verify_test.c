@@ -231,6 +231,15 @@ static void states_that_are_forgotten_may_be_left_out(void **state)
     end(a, v);
 }
 
+static void put_data(int64_t kernel, double flops)
+{
+    assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = kernel,
+                                                         .metric = "data__tensor_flops.sum",
+                                                         .value = flops,
+                                                         .metric_set = "data",
+                                                         .launches = 1 }));
+}
+
 /* If the store has the work counted from the data, the kernel must match it exactly. */
 static void what_data_decides_is_exact_where_it_was_counted(void **state)
 {
@@ -246,11 +255,7 @@ static void what_data_decides_is_exact_where_it_was_counted(void **state)
         put_node(i, 10, 10);
         put_launch(i, i, 0, "ssd_states", 64, 1, 1);
         put_kernel(i, i, i, of[i].measured, 1, 1);
-        assert_ok(mba_put_counter(store, &(mba_row_counter){ .kernel = i,
-                                                             .metric = "data__tensor_flops.sum",
-                                                             .value = of[i].data,
-                                                             .metric_set = "data",
-                                                             .launches = 1 }));
+        put_data(i, of[i].data);
     }
     mba_verification *v = verified("data.db", &a, N);
     for (int i = 0; i < N; i++) {
@@ -258,6 +263,32 @@ static void what_data_decides_is_exact_where_it_was_counted(void **state)
         assert_near(v[i].tensor_expected, of[i].data, 0);
         assert_true(v[i].by_data);
     }
+    end(a, v);
+}
+
+/* The plan of ssd_bwd_slow has no products: what the data decides is not known without a count from the data. */
+static void products_of_wide_range_heads_are_judged_by_the_data(void **state)
+{
+    (void)state;
+    static const struct {
+        const char   *kernel;
+        double        data, measured;
+        mba_agreement want;
+    } of[] = { { "ssd_bwd_slow", NAN, 40, MBA_NOT_JUDGED },   { "ssd_bwd_slow", NAN, 0, MBA_NOT_JUDGED },
+               { "ssd_tiled_slow", NAN, 40, MBA_NOT_JUDGED }, { "ssd_exact_slow", NAN, 40, MBA_NOT_JUDGED },
+               { "ssd_bwd_slow", 40, 40, MBA_AGREES },        { "ssd_tiled_slow", 40, 39, MBA_DIFFERS },
+               { "ssd_bwd_slow", 0, 40, MBA_DIFFERS },        { "ssd_finish", NAN, 40, MBA_DIFFERS } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("slow.db");
+    for (int64_t i = 0; i < N; i++) {
+        put_node(i, 10, 10);
+        put_launch(i, i, 0, of[i].kernel, 0, 1, 1);
+        put_kernel(i, i, i, of[i].measured, 1, 1);
+        if (!isnan(of[i].data)) put_data(i, of[i].data);
+    }
+    mba_verification *v = verified("slow.db", &a, N);
+    for (int i = 0; i < N; i++) assert_int_equal(v[i].tensor, of[i].want);
     end(a, v);
 }
 
@@ -288,6 +319,7 @@ int main(void)
                                         cmocka_unit_test(between_sweeps_nothing_lags),
                                         cmocka_unit_test(states_that_are_forgotten_may_be_left_out),
                                         cmocka_unit_test(what_data_decides_is_exact_where_it_was_counted),
+                                        cmocka_unit_test(products_of_wide_range_heads_are_judged_by_the_data),
                                         cmocka_unit_test(launches_of_one_operator_have_their_own_bytes) };
     scratch_make();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,14 +85,6 @@ static __device__ __forceinline__ void add_scores(float (&s)[T][N][4], const uin
     }
 }
 
-template <int T, int W> static __device__ __forceinline__ void zero(float (&x)[T][W][4])
-{
-#pragma unroll
-    for (int m = 0; m < T; m++)
-#pragma unroll
-        for (int n = 0; n < W; n++) x[m][n][0] = x[m][n][1] = x[m][n][2] = x[m][n][3] = 0;
-}
-
 /* s = a b^T */
 template <int PP, int T, int N>
 static __device__ __forceinline__ void scores(float (&s)[T][N][4], const tile_row<PP> *a, const tile_row<PP> *b)

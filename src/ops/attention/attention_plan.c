@@ -93,27 +93,41 @@ static int64_t padded(int64_t P, bool tensor)
 
 static bool is_causal(const mba_node *n) { return ((const attention_attr *)n->attr)->causal; }
 
+/* A pass over scores: forward, or backward over rows of queries (dq) or keys (dk, dv). Operands by MBA_ARG_*. */
+typedef struct pass_kind {
+    bool back, keys;       /* keys: rows are keys, columns the queries of a group */
+    int  products, scores; /* products with scores; those that must finish before the vector work */
+    int  a1, a2, b1, b2;   /* rows, columns; -1: none */
+    int  out1, out2;
+} pass_kind;
+// clang-format off
+static const pass_kind
+    //               back   keys   products  a1             a2                b1             b2                out
+    forward      = { false, false, 2, 1,    MBA_ARG_IN(Q), -1,               MBA_ARG_IN(K), MBA_ARG_IN(V),    LSE, O },
+    over_queries = { true,  false, 3, 2,    MBA_ARG_IN(Q), MBA_ARG_IN(DOUT), MBA_ARG_IN(K), MBA_ARG_IN(V),    DQ, -1 },
+    over_keys    = { true,  true,  4, 2,    MBA_ARG_IN(K), MBA_ARG_IN(V),    MBA_ARG_IN(Q), MBA_ARG_IN(DOUT), DK, DV };
+// clang-format on
+
 /* One launch: a block processes `rows` rows of a head and loops over the columns of `b1` and `b2` in tiles. A warp or
  * warpgroup (`together` rows) skips steps of `step` columns that none of its rows sees. */
 typedef struct pass {
-    const char *kernel;
-    bool        tensor, back, keys, causal; /* keys: rows are keys, columns the queries of a group */
-    bool        group;                      /* products by warpgroups (wgmma) */
-    int64_t     rows, columns, threads;     /* rows and threads per block, columns per tile */
-    int64_t     together, step;
-    int         products, a1, a2, b1, b2, out1, out2;
-    int         scores; /* products that must finish before the vector work */
-    int         regs, ring;
-    size_t      smem;
+    const char      *kernel;
+    const pass_kind *of;
+    bool             tensor, causal;
+    bool             group;                  /* products by warpgroups (wgmma) */
+    int64_t          rows, columns, threads; /* rows and threads per block, columns per tile */
+    int64_t          together, step;
+    int              regs, ring;
+    size_t           smem;
 } pass;
 
 /* Tiles of `width` columns that are visible to some of `rows` rows from `row` on; 0 beyond the end. */
 static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, int64_t rows, int64_t width)
 {
-    const int64_t columns = s->keys ? d->L : d->Lk, all = mba_ceil(columns, width);
-    if (row >= (s->keys ? d->Lk : d->L)) return 0;
+    const int64_t columns = s->of->keys ? d->L : d->Lk, all = mba_ceil(columns, width);
+    if (row >= (s->of->keys ? d->Lk : d->L)) return 0;
     if (!s->causal) return all;
-    if (s->keys) return row / width < all ? all - row / width : 0;
+    if (s->of->keys) return row / width < all ? all - row / width : 0;
     const int64_t visible = (row + rows - 1) / width + 1;
     return visible < all ? visible : all;
 }
@@ -122,7 +136,7 @@ static int64_t tiles_seen(const attention_dims *d, const pass *s, int64_t row, i
 static double scores_made(const attention_dims *d, const pass *s)
 {
     int64_t sum = 0;
-    for (int64_t r = 0; r < (s->keys ? d->Lk : d->L); r += s->together)
+    for (int64_t r = 0; r < (s->of->keys ? d->Lk : d->L); r += s->together)
         sum += tiles_seen(d, s, r, s->together, s->step);
     return (double)(sum * s->together * s->step);
 }
@@ -132,7 +146,7 @@ static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, i
 {
     int64_t sum = 0;
     for (int64_t i = from; i < to; i++)
-        sum += tiles_seen(d, s, (s->keys ? i : blocks - 1 - i) * s->rows, s->rows, s->columns);
+        sum += tiles_seen(d, s, (s->of->keys ? i : blocks - 1 - i) * s->rows, s->rows, s->columns);
     return (double)sum / (double)(to - from);
 }
 
@@ -140,10 +154,10 @@ static double tiles_of(const attention_dims *d, const pass *s, int64_t blocks, i
  * loop phase; *sum gets the trips of all blocks. */
 static double plan_trips(mba_launch *l, const attention_dims *d, const pass *s, double *sum)
 {
-    const int64_t tiles = mba_ceil(s->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
+    const int64_t tiles = mba_ceil(s->of->keys ? d->Lk : d->L, s->rows), classes = tiles < CLASSES ? tiles : CLASSES;
     const int64_t per = l->grid[0] / tiles; // heads
-    const double  heads = s->keys ? (double)d->group : 1;
-    const double  trips = heads * (double)mba_ceil(s->keys ? d->L : d->Lk, s->columns);
+    const double  heads = s->of->keys ? (double)d->group : 1;
+    const double  trips = heads * (double)mba_ceil(s->of->keys ? d->L : d->Lk, s->columns);
     *sum = s->causal ? 0 : trips * (double)l->grid[0];
     for (int64_t i = 0; i < classes && s->causal; i++) {
         const int64_t from = tiles * i / classes, to = tiles * (i + 1) / classes;
@@ -168,7 +182,7 @@ static void plan_delta_of_rows(mba_launch *l, const pass *s, double rows)
  * so only different blocks overlap. Warps with mma.sync are not synchronized. */
 static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
 {
-    const double first = s->group ? (double)s->scores / s->products : 1;
+    const double first = s->group ? (double)s->of->scores / s->of->products : 1;
     mba_phase_work(l, s->tensor ? MBA_MMA : MBA_FMA, (s->tensor ? 2 : 1) * macs * first, NULL);
     if (s->group) mba_phase_work(l, MBA_BARRIER, 1, NULL);
     mba_phase_work(l, MBA_SFU, scores, NULL);
@@ -180,36 +194,39 @@ static void plan_tile(mba_launch *l, const pass *s, double macs, double scores)
 }
 
 /* Plans one pass. Products are those that warps issue, as a mean over the tiles of all blocks. */
-static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass *s)
+static void plan_pass(mba_plan *p, const mba_node *n, const attention_dims *d, const pass_kind *of, pass t)
 {
-    const int64_t length = s->keys ? d->Lk : d->L, heads = d->B * (s->keys ? d->Hk : d->H);
+    const pass *s = &t;
+    t.of = of;
+    t.causal = is_causal(n);
+    const int64_t length = of->keys ? d->Lk : d->L, heads = d->B * (of->keys ? d->Hk : d->H);
     const double  e = (double)mba_dtype_bytes(n->in[Q]->type.dtype), rows = (double)(s->rows * d->P) * e,
                  columns = (double)(s->columns * d->P) * e;
     const mba_work copy = s->ring ? MBA_ASYNC : MBA_LOAD;
     mba_launch    *l = mba_plan_launch(p, s->kernel, s->tensor ? MBA_TENSOR : MBA_VECTOR,
                                        heads * mba_ceil(length, s->rows), (int)s->threads);
     double         trips;
-    const double   loop = plan_trips(l, d, s, &trips), times = (double)(heads * (s->keys ? d->group : 1));
+    const double   loop = plan_trips(l, d, s, &trips), times = (double)(heads * (of->keys ? d->group : 1));
     const double   scores = times * scores_made(d, s) / trips,
-                 macs = s->products * scores * (double)padded(d->P, s->tensor);
+                 macs = of->products * scores * (double)padded(d->P, s->tensor);
     l->smem_bytes = s->smem;
     l->regs = s->regs;
     l->ring_depth = s->ring;
-    mba_phase_move(l, copy, s->a1, rows);
-    if (s->a2 >= 0) mba_phase_move(l, copy, s->a2, rows);
-    if (s->back && !s->keys) plan_delta_of_rows(l, s, rows);
+    mba_phase_move(l, copy, of->a1, rows);
+    if (of->a2 >= 0) mba_phase_move(l, copy, of->a2, rows);
+    if (of->back && !of->keys) plan_delta_of_rows(l, s, rows);
     mba_phase_work(l, MBA_LOOP, loop, NULL);
-    mba_phase_move(l, copy, s->b1, columns);
-    if (!s->keys) mba_phase_share(l, d->group);
-    mba_phase_move(l, copy, s->b2, columns);
-    if (!s->keys) mba_phase_share(l, d->group);
-    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_IN(LSES), 4 * (double)s->columns);
-    if (s->back && s->keys) mba_phase_move(l, copy, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->columns);
+    mba_phase_move(l, copy, of->b1, columns);
+    if (!of->keys) mba_phase_share(l, d->group);
+    mba_phase_move(l, copy, of->b2, columns);
+    if (!of->keys) mba_phase_share(l, d->group);
+    if (of->back && of->keys) mba_phase_move(l, copy, MBA_ARG_IN(LSES), 4 * (double)s->columns);
+    if (of->back && of->keys) mba_phase_move(l, copy, MBA_ARG_SCRATCH(DELTA), 4 * (double)s->columns);
     mba_phase_work(l, MBA_BARRIER, s->tensor ? 1 : 2, NULL);
     plan_tile(l, s, macs, scores);
     mba_phase_work(l, MBA_END, 0, NULL);
-    mba_phase_out(l, n, s->out1, s->back ? rows : (double)s->rows * 4); // forward: LSE only
-    if (s->out2 >= 0) mba_phase_out(l, n, s->out2, rows);
+    mba_phase_out(l, n, of->out1, of->back ? rows : (double)s->rows * 4); // forward: LSE only
+    if (of->out2 >= 0) mba_phase_out(l, n, of->out2, rows);
 }
 
 static void plan_delta(mba_plan *p, const attention_dims *d)
@@ -219,22 +236,6 @@ static void plan_delta(mba_plan *p, const attention_dims *d)
 
 /* ---- forward ---- */
 
-enum { KEYS_OF = MBA_ARG_IN(K), VALUES_OF = MBA_ARG_IN(V) };
-
-static void plan_forward(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
-{
-    s.products = 2;
-    s.scores = 1;
-    s.causal = is_causal(n);
-    s.a1 = MBA_ARG_IN(Q);
-    s.a2 = -1;
-    s.b1 = KEYS_OF;
-    s.b2 = VALUES_OF;
-    s.out1 = LSE;
-    s.out2 = O;
-    plan_pass(p, n, d, &s);
-}
-
 /* Up to 256 queries form one block, so that keys and values are read once. */
 mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -243,17 +244,17 @@ mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
-    plan_forward(p, n, &d,
-                 (pass){ .kernel = "attention_fwd_mma",
-                         .tensor = true,
-                         .rows = rows,
-                         .columns = ATT_MMA_COLUMNS,
-                         .threads = rows,
-                         .together = 32,
-                         .step = PP <= 96 ? 32 : 16,
-                         .regs = PP <= 64 ? 168 : 222,
-                         .ring = 2,
-                         .smem = smem });
+    plan_pass(p, n, &d, &forward,
+              (pass){ .kernel = "attention_fwd_mma",
+                      .tensor = true,
+                      .rows = rows,
+                      .columns = ATT_MMA_COLUMNS,
+                      .threads = rows,
+                      .together = 32,
+                      .step = PP <= 96 ? 32 : 16,
+                      .regs = PP <= 64 ? 168 : 222,
+                      .ring = 2,
+                      .smem = smem });
     return MBA_OK;
 }
 
@@ -262,49 +263,19 @@ mba_status attention_plain_plan(mba_plan *p, const mba_node *n, const mba_machin
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(plain_takes(&d, m));
     const int64_t PP = padded(d.P, false);
-    plan_forward(p, n, &d,
-                 (pass){ .kernel = "attention_fwd_plain",
-                         .rows = PLAIN_TILE,
-                         .columns = PLAIN_TILE,
-                         .threads = PLAIN_THREADS,
-                         .together = PLAIN_TILE,
-                         .step = PLAIN_TILE,
-                         .regs = PP <= 64 ? 117 : 165,
-                         .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
+    plan_pass(p, n, &d, &forward,
+              (pass){ .kernel = "attention_fwd_plain",
+                      .rows = PLAIN_TILE,
+                      .columns = PLAIN_TILE,
+                      .threads = PLAIN_THREADS,
+                      .together = PLAIN_TILE,
+                      .step = PLAIN_TILE,
+                      .regs = PP <= 64 ? 117 : 165,
+                      .smem = (size_t)(96 * (PP + 4) * 4 + 32 * 33 * 4 + 128) });
     return MBA_OK;
 }
 
 /* ---- backward: a launch for dq (and delta), one for dk and dv ---- */
-
-static void plan_queries(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
-{
-    s.products = 3;
-    s.scores = 2;
-    s.back = true;
-    s.causal = is_causal(n);
-    s.a1 = MBA_ARG_IN(Q);
-    s.a2 = MBA_ARG_IN(DOUT);
-    s.b1 = KEYS_OF;
-    s.b2 = VALUES_OF;
-    s.out1 = DQ;
-    s.out2 = -1;
-    plan_pass(p, n, d, &s);
-}
-
-static void plan_keys(mba_plan *p, const mba_node *n, const attention_dims *d, pass s)
-{
-    s.keys = s.back = true;
-    s.products = 4;
-    s.scores = 2;
-    s.causal = is_causal(n);
-    s.a1 = KEYS_OF;
-    s.a2 = VALUES_OF;
-    s.b1 = MBA_ARG_IN(Q);
-    s.b2 = MBA_ARG_IN(DOUT);
-    s.out1 = DK;
-    s.out2 = DV;
-    plan_pass(p, n, d, &s);
-}
 
 mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
@@ -323,10 +294,10 @@ mba_status attention_bwd_mma_plan(mba_plan *p, const mba_node *n, const mba_mach
                         .smem = (size_t)((2 * rows + 4 * C) * (PP + 8) * 2 + 8 * rows + 24 * C) };
     MBA_TRY(fits(s.smem, m));
     plan_delta(p, &d);
-    plan_queries(p, n, &d, s);
+    plan_pass(p, n, &d, &over_queries, s);
     s.regs = 244;
     if (PP == 64) s.step = 16;
-    plan_keys(p, n, &d, s);
+    plan_pass(p, n, &d, &over_keys, s);
     return MBA_OK;
 }
 
@@ -350,9 +321,9 @@ mba_status attention_bwd_plain_plan(mba_plan *p, const mba_node *n, const mba_ma
                .step = PLAIN_TILE,
                .regs = PP <= 64 ? 138 : 168,
                .smem = (size_t)(128 * (PP + 4) * 4 + 2 * 32 * 33 * 4 + 384) };
-    plan_queries(p, n, &d, s);
+    plan_pass(p, n, &d, &over_queries, s);
     s.regs = PP <= 64 ? 168 : 243;
-    plan_keys(p, n, &d, s);
+    plan_pass(p, n, &d, &over_keys, s);
     return MBA_OK;
 }
 
@@ -370,8 +341,9 @@ mba_status attention_bwd_one_tile_plan(mba_plan *p, const mba_node *n, const mba
     MBA_REFUSE_IF(d.group > 1, "key heads that %lld query heads share", (long long)d.group);
     MBA_TRY(fits(smem, m));
     mba_launch  *l = mba_plan_launch(p, "attention_bwd_one_tile", MBA_TENSOR, d.B * d.H, (int)(32 * warps));
-    pass         s = { .causal = is_causal(n), .together = 32, .step = 16 };
-    const double queries = scores_made(&d, &s), keys = (s.keys = true, scores_made(&d, &s));
+    const pass   rows = { .of = &over_queries, .causal = is_causal(n), .together = 32, .step = 16 };
+    const pass   columns = { .of = &over_keys, .causal = is_causal(n), .together = 32, .step = 16 };
+    const double queries = scores_made(&d, &rows), keys = scores_made(&d, &columns);
     const double q = (double)(d.L * d.P) * 2, k = (double)(d.Lk * d.P) * 2;
     l->smem_bytes = smem;
     l->regs = PP <= 48 ? 200 : 250;
@@ -393,18 +365,18 @@ mba_status attention_wgmma_plan(mba_plan *p, const mba_node *n, const mba_machin
     const attention_dims d = attention_dims_of(n);
     const int64_t        R = ATT_WGMMA_ROWS, C = ATT_WGMMA_COLUMNS, ring = ATT_WGMMA_STAGES;
     MBA_TRY(wgmma_takes(n, &d, m));
-    plan_forward(p, n, &d,
-                 (pass){ .kernel = "attention_fwd_wgmma",
-                         .tensor = true,
-                         .group = true,
-                         .rows = R,
-                         .columns = C,
-                         .threads = 2 * R,
-                         .regs = d.P == 64 ? 127 : 161,
-                         .ring = (int)ring,
-                         .together = WARPGROUP_ROWS,
-                         .step = C,
-                         .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
+    plan_pass(p, n, &d, &forward,
+              (pass){ .kernel = "attention_fwd_wgmma",
+                      .tensor = true,
+                      .group = true,
+                      .rows = R,
+                      .columns = C,
+                      .threads = 2 * R,
+                      .regs = d.P == 64 ? 127 : 161,
+                      .ring = (int)ring,
+                      .together = WARPGROUP_ROWS,
+                      .step = C,
+                      .smem = (size_t)((R + 2 * ring * C) * d.P * 2 + 4 * ring * C) });
     return MBA_OK;
 }
 
@@ -425,12 +397,12 @@ mba_status attention_bwd_wgmma_plan(mba_plan *p, const mba_node *n, const mba_ma
                .together = WARPGROUP_ROWS,
                .step = C,
                .smem = (size_t)((2 * R + 2 * ring * C) * d.P * 2 + 8 * R + 12 * ring * C) };
-    plan_queries(p, n, &d, s);
+    plan_pass(p, n, &d, &over_queries, s);
     if (d.P == 64) s.rows = ATT_WGMMA_KEYS;
     s.threads = 2 * s.rows;
     s.regs = d.P == 64 ? 166 : 238;
     s.smem = (size_t)((2 * s.rows + 2 * ring * C) * d.P * 2 + 8 * s.rows + 12 * ring * C);
-    plan_keys(p, n, &d, s);
+    plan_pass(p, n, &d, &over_keys, s);
     return MBA_OK;
 }
 
@@ -467,7 +439,7 @@ mba_status attention_dnn_plan(mba_plan *p, const mba_node *n, const mba_machine 
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(dnn_takes(n, &d, m));
     mba_plan_scratch(p, "work", DNN_WORK_BYTES);
-    plan_forward(p, n, &d, dnn_pass("cudnn_attention", &d));
+    plan_pass(p, n, &d, &forward, dnn_pass("cudnn_attention", &d));
     return MBA_OK;
 }
 
@@ -488,14 +460,14 @@ mba_status attention_bwd_dnn_plan(mba_plan *p, const mba_node *n, const mba_mach
         (long long)(d.B * d.H), (long long)d.L, (long long)d.Lk, scores / 1e9, DNN_SCORES_MOST / 1e9);
     plan_delta(p, &d);
     mba_plan_scratch(p, "scores", (size_t)(scores + shared) + DNN_WORK_BYTES);
-    plan_keys(p, n, &d, dnn_pass("cudnn_attention_bwd", &d));
+    plan_pass(p, n, &d, &over_keys, dnn_pass("cudnn_attention_bwd", &d));
     mba_launch  *l = &p->launch[p->nlaunches - 1];
     const double score_bytes = 2 * d.pairs;
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(ATT_DNN_WORK), score_bytes / (double)l->grid[0]);
     l = mba_plan_launch(p, "cudnn_attention_dq", MBA_TENSOR, d.B * d.H * mba_ceil(d.L, DNN_TILE), 384);
     l->regs = 168;
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_SCRATCH(ATT_DNN_WORK), score_bytes / (double)l->grid[0]);
-    mba_phase_move(l, MBA_ASYNC, KEYS_OF, score_bytes * (double)d.P / DNN_TILE / (double)l->grid[0]);
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(K), score_bytes * (double)d.P / DNN_TILE / (double)l->grid[0]);
     mba_phase_work(l, MBA_MMA, 2 * d.pairs * (double)d.P / (double)l->grid[0], NULL);
     mba_phase_out(l, n, DQ, 2 * (double)(DNN_TILE * d.P));
     return MBA_OK;

@@ -17,6 +17,18 @@
 static __device__ __forceinline__ int warp_of_block(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0); }
 static __device__ __forceinline__ int warpgroup(void) { return __shfl_sync(EVERY_LANE, threadIdx.x / 128, 0); }
 
+template <int W> static __device__ __forceinline__ void zero(float (&x)[W][4])
+{
+#pragma unroll
+    for (int n = 0; n < W; n++) x[n][0] = x[n][1] = x[n][2] = x[n][3] = 0;
+}
+
+template <int T, int W> static __device__ __forceinline__ void zero(float (&x)[T][W][4])
+{
+#pragma unroll
+    for (int m = 0; m < T; m++) zero(x[m]);
+}
+
 /* ---- masks. Rows are queries and columns keys, or (KEYS) the other way round ---- */
 
 struct mask_range {

@@ -91,12 +91,6 @@ static __device__ __forceinline__ void as_left(uint32_t (&x)[COLUMNS / 16][4], c
     for (int k = 0; k < COLUMNS / 16; k++) as_left(x[k], p, k);
 }
 
-template <int W> static __device__ __forceinline__ void zero(float (&x)[W][4])
-{
-#pragma unroll
-    for (int n = 0; n < W; n++) x[n][0] = x[n][1] = x[n][2] = x[n][3] = 0;
-}
-
 /* ---- forward ---- */
 
 template <int PP> struct fwd_smem {

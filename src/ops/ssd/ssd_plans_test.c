@@ -354,18 +354,23 @@ static void states_are_counted_from_the_data(void **state)
         const mba_node   *n = o.g->nodes[i];
         const mba_tensor *t = mba_ssd_records(n, p->plan[i]);
         if (!t) continue;
+        const bool         rev = n->op == &mba_op_ssd_bwd;
         const ssd_dims     d = ssd_dims_of(n);
         const ssd_segments r = ssd_segments_of(&d, machines[1].sm, true);
-        const double       all = mba_launch_work(&p->plan[i]->launch[mba_ssd_states_launch(p->plan[i])], MBA_MMA);
         float             *rec = calloc(1, (size_t)mba_tensor_bytes(t));
         assert_non_null(rec);
         assert_true(r.segments > 1);
         for (int how = 0; how < 3; how++, seen++) {
+            mba_ssd_data data[MBA_SSD_DATA_MAX];
             fill_records(rec, d.B * d.H * r.K, how);
-            const double flops = mba_ssd_states_flops(n, p->plan[i], rec);
+            assert_int_equal(mba_ssd_data_flops(data, n, p->plan[i], rec), rev ? 2 : 1);
+            const mba_launch *l = &p->plan[i]->launch[data[0].launch];
+            const double      all = mba_launch_work(l, MBA_MMA), flops = data[0].tensor_flops;
+            assert_string_equal(l->kernel, rev ? "ssd_states_rev" : "ssd_states");
             if (how == 0) assert_true(flops == all);
             else assert_true(flops > 0 && flops < all);
-            assert_true(flops == 2.0 * 64 * 128 * 64 * (double)wanted_chunks(rec, &d, &r, n->op == &mba_op_ssd_bwd));
+            assert_true(flops == 2.0 * 64 * 128 * 64 * (double)wanted_chunks(rec, &d, &r, rev));
+            if (rev) assert_true(data[1].tensor_flops == 0);
         }
         free(rec);
     }
@@ -374,8 +379,71 @@ static void states_are_counted_from_the_data(void **state)
     mba_graph_destroy(o.g);
 }
 
+/* mma.sync of ssd_bwd_slow, counted by its loops (ssd_fused_slow.cuh): of a head, or at the end of a work item. */
+static double slow_flops(bool end)
+{
+    int64_t n = 0;
+    for (int chunk = 0; chunk < 2; chunk++)
+        for (int warp = 0; warp < 4; warp++) {
+            for (int part = 0; part < 2 && end; part++) n += 3 * 4 * 16;          // last_products
+            for (int state = 0; state < 2 && !end; state++) n += 4 * 8 * 4;       // add_state_product
+            for (int j = 0; j <= warp && !end; j++) n += 2 * 4 + 2 * 8;           // add_dcb<false>
+            for (int j = 0; j < 4 && chunk == 1 && !end; j++) n += 2 * 4 + 2 * 8; // add_dcb<true>
+        }
+    return (double)n * 2 * 16 * 8 * 16;
+}
+
+/* The plan has no products of wide-range heads; the data have them: three heads of two pairs, one of them by both of
+ * its chunks. */
+static void wide_range_heads_are_counted_from_the_data(void **state)
+{
+    (void)state;
+    static const struct {
+        mba_case    c;
+        const char *kernel;
+        int         tiles, states; /* tiles of a head, of them tiles of the state */
+    } of[] = { { { { 2, 333, 6, 64, 3, 128, 64, SKIP_HEAD }, "one tile" }, "ssd_bwd_slow", 1, 1 },
+               { { { 2, 333, 6, 80, 3, 200, 64, SKIP_HEAD }, "four tiles" }, "ssd_tiled_slow", 4, 2 } };
+    int seen = 0;
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        mba_case_graph o;
+        mba_program   *p;
+        assert_ok(mba_case_build(&o, &mba_op_ssd, &of[k].c, (mba_case_how){ .compute = MBA_BF16 }));
+        assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+        for (int32_t i = 0; i < o.g->nnodes; i++) {
+            const mba_tensor *t = o.g->nodes[i]->op == &mba_op_ssd_bwd ? mba_ssd_records(o.g->nodes[i], p->plan[i])
+                                                                       : NULL;
+            if (!t) continue;
+            enum { K = 6, HEADS = 6 };
+            mba_ssd_data data[MBA_SSD_DATA_MAX];
+            float       *rec = calloc(1, (size_t)mba_tensor_bytes(t)), *plain = rec + 2 * HEADS * K * SSD_RECORD;
+            assert_non_null(rec);
+            assert_int_equal(t->type.dim[2], K);
+            plain[((1 * HEADS + 2) * K + 4) * SSD_RECORD + FLAGS] = 1; // sequence 1, group 1, pair 2
+            plain[((1 * HEADS + 3) * K + 4) * SSD_RECORD + FLAGS] = 1 | RESET;
+            plain[((1 * HEADS + 3) * K + 5) * SSD_RECORD + FLAGS] = 1;
+            plain[((0 * HEADS + 5) * K + 1) * SSD_RECORD + FLAGS] = 1; // sequence 0, group 2, pair 0
+            plain[((0 * HEADS + 0) * K + 1) * SSD_RECORD + FLAGS] = RESET;
+            const int count = mba_ssd_data_flops(data, o.g->nodes[i], p->plan[i], rec);
+            assert_true(count > 0);
+            const mba_launch *l = &p->plan[i]->launch[data[count - 1].launch];
+            assert_string_equal(l->kernel, of[k].kernel);
+            assert_int_equal(l->cls, MBA_MIXED);
+            assert_true(mba_launch_work(l, MBA_MMA) == 0);
+            assert_true(data[count - 1].tensor_flops
+                        == 3 * of[k].tiles * slow_flops(false) + 2 * of[k].states * slow_flops(true));
+            free(rec);
+            seen++;
+        }
+        mba_program_destroy(p);
+        mba_graph_destroy(o.g);
+    }
+    assert_int_equal(seen, 2);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(backward_uses_what_its_own_forward_saved),
               cmocka_unit_test(split_covers_every_chunk_once),
               cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_residuals_too),
-              cmocka_unit_test(published_shapes_are_fused), cmocka_unit_test(states_are_counted_from_the_data))
+              cmocka_unit_test(published_shapes_are_fused), cmocka_unit_test(states_are_counted_from_the_data),
+              cmocka_unit_test(wide_range_heads_are_counted_from_the_data))

@@ -9,30 +9,38 @@
 #include "ops/ssd/ssd.h"
 #include "ops/ssd/ssd_slots.h"
 
-enum { FLAGS = 130, ALL = 131, HAS_RESET = 2 }; /* words and flag of a record (ssd_fused.cuh) */
-enum { LANES = 32, STATE = 64 * 128, Q = 64 };
+enum { FLAGS = 130, ALL = 131, IS_WIDE_RANGE = 1, HAS_RESET = 2 }; /* words and flags of a record (ssd_fused.cuh) */
+enum { LANES = 32, P = 64, N = 128, STATE = P * N, Q = 64 };
 static const float LOG_DECAY_MIN = -88.0f;
 
-int mba_ssd_states_launch(const mba_plan *p)
+/* The numbers of the launches, or -1. */
+static int states_launch(const mba_plan *p)
 {
     int at = -1, n = 0;
+    if (strcmp(p->variant, "fused")) return -1;
     for (int k = 0; k < p->nlaunches; k++)
         if (!strncmp(p->launch[k].kernel, "ssd_states", 10)) at = k, n++;
     return n == 1 ? at : -1; // a backward that recomputes states has two, and its own records
 }
 
+static int slow_launch(const mba_plan *p)
+{
+    for (int k = 0; k < p->nlaunches; k++)
+        if (!strcmp(p->launch[k].kernel, "ssd_bwd_slow") || !strcmp(p->launch[k].kernel, "ssd_tiled_slow")) return k;
+    return -1;
+}
+
 const mba_tensor *mba_ssd_records(const mba_node *n, const mba_plan *p)
 {
-    if (strcmp(p->variant, "fused") || mba_ssd_states_launch(p) < 0) return NULL;
-    if (n->op == &mba_op_ssd) return n->out[KEPT_RECORDS];
-    return n->op == &mba_op_ssd_bwd && ssd_has_saved(p, n) ? n->in[RECORDS_IN] : NULL;
+    if (n->op == &mba_op_ssd) return states_launch(p) < 0 ? NULL : n->out[KEPT_RECORDS];
+    return n->op == &mba_op_ssd_bwd && slow_launch(p) >= 0 && ssd_has_saved(p, n) ? n->in[RECORDS_IN] : NULL;
 }
 
 /* The division into segments, derived from the plan as in work_split_of (ssd_fused_task.cuh). */
 static ssd_segments segments_of(const ssd_dims *d, const mba_plan *p)
 {
     const int64_t     pairs = d->B * d->H / SSD_HEADS, K = (mba_ceil(d->L, Q) + 1) / 2 * 2;
-    const mba_launch *scan = NULL, *states = &p->launch[mba_ssd_states_launch(p)];
+    const mba_launch *scan = NULL, *states = &p->launch[states_launch(p)];
     for (int k = 0; k < p->nlaunches; k++)
         if (!strncmp(p->launch[k].kernel, "ssd_scan", 8)) scan = &p->launch[k];
     mba_assert(scan);
@@ -79,7 +87,7 @@ static int64_t chunks_multiplied(const float *records, const ssd_segments *r, in
     return chunks - (left < chunks ? left : chunks);
 }
 
-double mba_ssd_states_flops(const mba_node *n, const mba_plan *p, const float *records)
+static double states_flops(const mba_node *n, const mba_plan *p, const float *records)
 {
     const ssd_dims     d = ssd_dims_of(n);
     const ssd_segments r = segments_of(&d, p);
@@ -90,4 +98,40 @@ double mba_ssd_states_flops(const mba_node *n, const mba_plan *p, const float *r
             for (int64_t part = 0; part < r.parts; part++)
                 sum += (double)chunks_multiplied(records + head * r.K * SSD_RECORD, &r, seg, part, rev);
     return sum * 2.0 * STATE * Q;
+}
+
+/* Whether ssd_bwd_slow takes a head of pair c2, by its own copy of the records: the second half
+ * (ssd_fused_pairs.cuh). */
+static bool is_wide_range_pair(const float *records, const ssd_dims *d, int64_t K, int64_t b, int64_t h, int64_t c2)
+{
+    const float *r = records + (((d->B + b) * d->H + h) * K + 2 * c2) * SSD_RECORD;
+    return ((int)r[FLAGS] | (int)r[SSD_RECORD + FLAGS]) & IS_WIDE_RANGE;
+}
+
+/* Per wide-range head and pair of chunks: four products with states, by value and residual; dy x^T and C B^T in 10
+ * blocks of 16 x 16 of either chunk and 16 blocks between them. Per group and pair with such a head: dC and dB from
+ * dCB, by value and residual. A tiled shape does both once per tile of N, the former also once per tile of P. */
+static double slow_flops(const mba_node *n, const float *records)
+{
+    const double head = 2.0 * (4 * 2 * STATE * Q + (10 + 16 + 10) * 16 * 16 * (P + N)), last = 2.0 * 2 * 6 * Q * Q * N;
+    const ssd_dims d = ssd_dims_of(n);
+    const int64_t  K = n->in[RECORDS_IN]->type.dim[2];
+    double         sum = 0;
+    for (int64_t b = 0; b < d.B; b++)
+        for (int64_t g = 0; g < d.G; g++)
+            for (int64_t c2 = 0; c2 < K / 2; c2++) {
+                int64_t heads = 0;
+                for (int64_t h = g * d.J; h < (g + 1) * d.J; h++) heads += is_wide_range_pair(records, &d, K, b, h, c2);
+                if (heads) sum += (double)(heads * mba_ceil(d.P, P)) * head + last;
+            }
+    return sum * (double)mba_ceil(d.N, N);
+}
+
+int mba_ssd_data_flops(mba_ssd_data out[MBA_SSD_DATA_MAX], const mba_node *n, const mba_plan *p, const float *records)
+{
+    const int states = states_launch(p), slow = slow_launch(p);
+    int       count = 0;
+    if (states >= 0) out[count++] = (mba_ssd_data){ states, states_flops(n, p, records) };
+    if (slow >= 0) out[count++] = (mba_ssd_data){ slow, slow_flops(n, records) };
+    return count;
 }

@@ -435,12 +435,13 @@ static void plan_bwd_scratch(const plan_builder *w)
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + max_subranges(w) * P)));
 }
 
-/* ssd_bwd_slow of a fresh model, which has no wide-range heads: blocks read the flags and return. */
+/* ssd_bwd_slow of data without wide-range heads: blocks read the flags and return. How many such heads there are, and
+ * so its loads and products, is in the data alone; ssd_data_flops.c counts the products. */
 static void plan_bwd_slow(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
     const char   *kernel = w->exact ? "ssd_exact_slow" : w->tiled ? "ssd_tiled_slow" : "ssd_bwd_slow";
-    mba_launch   *l = mba_plan_launch(w->p, kernel, MBA_VECTOR, grid, 256);
+    mba_launch   *l = mba_plan_launch(w->p, kernel, MBA_MIXED, grid, 256);
     l->regs = 255;
     l->smem_bytes = w->exact ? SSD_EXACT_SLOW_SMEM : SSD_SLOW_SMEM;
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid); // flags

@@ -43,6 +43,11 @@ static constexpr float LOG_DECAY_MIN = -88.0f;
  * Wide-range chunk: words 0..63 cs, 64..127 dt, fp32 in the first order; words 128 and 129 zero.
  * The plain record, for ssd_bwd_bc: e[64], f[64], m, a - m, flags, a. */
 enum { REC = SSD_RECORD, REC_BEFORE = 128, REC_AFTER, REC_FLAGS, REC_ALL };
+/* The value of position l, fp32 in the first order. */
+static __device__ __forceinline__ float record_value(const float *v, int l)
+{
+    return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
+}
 
 /* Arguments of every kernel of `fused` and `exact`. */
 struct fused_task {

@@ -23,7 +23,7 @@
  * they are and scaled after the product in fp32; row and low are summed there, with C B^T as value and residual. No
  * quantity is rounded differently in two places by more than 1e-5, so that all common parts cancel.
  *
- * A head with a wide-range chunk counts as zero here; ssd_bwd_slow computes its pair token by token in fp32.
+ * A head with a wide-range chunk counts as zero here; ssd_bwd_slow computes its pair, with a decay per pair of tokens.
  *
  * kernel     ssd_bwd_bc      persistent blocks; work item = (sequence, pair of chunks, group), loop over its heads
  * roles      warps 0-3 and 4-7: consumer warpgroups, one chunk each, 240 registers; thread 256: TMA producer; warps 9

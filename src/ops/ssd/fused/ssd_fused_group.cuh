@@ -268,11 +268,6 @@ struct consumer_warpgroup {
 
     /* Keeps loads in place: hoisted all together they would not fit into registers. */
     static __device__ __forceinline__ void compiler_fence() { asm volatile("" ::: "memory"); }
-    /* The value of position l, in the order of records. */
-    static __device__ __forceinline__ float record_value(const float *v, int l)
-    {
-        return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
-    }
     template <int TILED = 0> __device__ __forceinline__ unsigned char *decayed_cb()
     {
         if (TILED == 2) return (unsigned char *)&sm.wide[WIDE_RANGE_STAGES]; // both warpgroups have the same head

@@ -44,12 +44,6 @@ template <bool REV, int WHAT, int NT> struct mma_stage {
     enum { BYTES = RECORDS + X_TILES * REC * 4 };
 };
 
-/* The value of position l of a record of wide range. */
-static __device__ __forceinline__ float record_of(const float *v, int l)
-{
-    return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
-}
-
 template <bool REV, int WHAT, int NT> struct mma_scan {
     typedef mma_stage<REV, WHAT, NT> stage;
     enum { OUT = has_output(WHAT), SAVES = WHAT != SCAN_STATES && saves_states(WHAT, REV) };
@@ -270,9 +264,9 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
         for (int i = (int)threadIdx.x & 127; i < FQ * FQ / 2; i += 128) {
             const int      l = i >> 5, q = i & 31, at = tile_at(l, q >> 2) + (q & 3) * 4;
             const uint32_t v = *(const uint32_t *)(cb + at);
-            const float    cl = record_of(cs, l);
-            *(uint32_t *)(to + at) = pack(low_of(v) * __expf(fminf(cl - record_of(cs, 2 * q), 0)),
-                                          high_of(v) * __expf(fminf(cl - record_of(cs, 2 * q + 1), 0)));
+            const float    cl = record_value(cs, l);
+            *(uint32_t *)(to + at) = pack(low_of(v) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
+                                          high_of(v) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
         }
     }
     /* Y *= decay since the chunk began (REV: until it ends). */
@@ -280,7 +274,7 @@ template <bool REV, int WHAT, int NT> struct mma_scan {
     {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-            const float u = record_of(cs, 8 * j + 2 * t4), v = record_of(cs, 8 * j + 2 * t4 + 1);
+            const float u = record_value(cs, 8 * j + 2 * t4), v = record_value(cs, 8 * j + 2 * t4 + 1);
             const float d0 = __expf(REV ? all - u : u), d1 = __expf(REV ? all - v : v);
             y[j][0] *= d0;
             y[j][1] *= d1;

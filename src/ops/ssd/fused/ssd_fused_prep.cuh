@@ -241,7 +241,8 @@ static __device__ __forceinline__ float sum_of_lanes_before(float x)
  * stronger than STRONG_LOG_DECAY), the rounding of the former is as large as the latter. Measured at steps near 8,
  * where tokens receive 7.5e-5 of what they give: dA is wrong by 0.41 of its norm in `exact` and by 0.033 in `fused`,
  * whose two sums use the same operands. The error is proportional to 1 / ratio, so MIN_RATIO limits it to 6e-3 and 5e-3
- * without catching a chunk of an ordinary model. Such a chunk counts as wide-range: token by token nothing cancels. */
+ * without catching a chunk of an ordinary model. Such a chunk counts as wide-range: ssd_bwd_slow leaves what a token
+ * gives to itself out of both sums. */
 static constexpr float                                       STRONG_LOG_DECAY = -2.5f;
 template <bool EXACT> static __device__ __forceinline__ bool decay_gradient_cancels(const lane_steps &s)
 {

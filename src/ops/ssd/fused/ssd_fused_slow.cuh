@@ -2,8 +2,9 @@
 /* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, for any decay.
  *
  * ssd_bwd_bc counts such heads as zero (a pivot cannot serve them); this kernel runs before it and leaves their dB and
- * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. A fresh model has no such
- * head: the blocks then read the flags and return. Steps grow in training, and some heads then have one (ssd.md).
+ * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. Few layers of a fresh
+ * model have such a head; without one the blocks read the flags and return. Steps grow in training, and then more
+ * heads have one (ssd.md).
  *
  * The work item, its layout and its products are those of ssd_mma_bc (ssd_fused_mma_bc.cuh), with other factors. No
  * factor exceeds that of a step:
