@@ -25,6 +25,7 @@ typedef struct functions {
     __typeof__(&mba_mpi_broadcast) broadcast;
     __typeof__(&mba_mpi_exchange)  exchange;
     __typeof__(&mba_mpi_post)      post;
+    __typeof__(&mba_mpi_flush)     flush;
     __typeof__(&mba_mpi_leave)     leave;
     __typeof__(&mba_mpi_words)     words;
 } functions;
@@ -47,8 +48,8 @@ bool mba_cluster_has_mpi(void)
 
 static mba_status open_mpi(functions *f, const mba_launcher *l)
 {
-    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange",
-                                        "mba_mpi_post", "mba_mpi_leave",     "mba_mpi_words" };
+    static const char *const name[] = { "mba_mpi_join",  "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_post",
+                                        "mba_mpi_flush", "mba_mpi_leave",     "mba_mpi_words" };
     char                     path[PATH_ROOM];
     void                    *at[sizeof name / sizeof *name];
     if (!find_library(path))
@@ -117,7 +118,11 @@ static mba_status post(mba_world *w, const void *send, int to, size_t bytes)
 
 static mba_status gather_all(mba_world *w, void *all, const void *mine, size_t bytes)
 {
-    return mba_channel_gather_all(((cluster *)w)->channel, all, mine, bytes);
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.flush ? c->mpi.flush() : 0; // while a rank waits here, MPI moves nothing
+    mba_channel_mark(c->channel, -1, before);
+    return e ? mpi_failed(c, e, "send data to another rank") : mba_channel_gather_all(c->channel, all, mine, bytes);
 }
 
 static void mark(mba_world *w, int64_t step, mba_world_state state)
