@@ -34,6 +34,7 @@ typedef struct cluster {
     mba_world    base;
     functions    mpi;
     mba_channel *channel;
+    double       began_s;
 } cluster;
 
 /* ---- the plug-in ---- */
@@ -136,18 +137,30 @@ typedef struct invitation {
     char          contacts[MBA_CONTACTS_MAX];
 } invitation;
 
+/* Seconds until all ranks must have started: large worlds take longer. */
+static double start_limit(int ranks) { return 25 + (double)ranks / 64; }
+
+/* The channel's limit ends before that of the whole start, so that rank 0 names the rank that did not come. Whoever
+ * misses another ends with the exit code of a lost rank. */
 static mba_status open_channel(cluster *c, int listener, const char *contacts, const unsigned char *secret,
                                const mba_cluster_options *o)
 {
-    return mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
-                                                                 .ranks = c->base.ranks,
-                                                                 .listener = listener,
-                                                                 .contacts = contacts,
-                                                                 .version = MBA_VERSION " " MBA_COMMIT,
-                                                                 .secret = secret,
-                                                                 .lost = o->lost,
-                                                                 .ctx = o->ctx,
-                                                                 .check = o->check });
+    const double     left = c->began_s + start_limit(c->base.ranks) - (c->base.rank ? 0 : 1) - mba_wire_seconds();
+    const mba_status st = mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
+                                                                                .ranks = c->base.ranks,
+                                                                                .listener = listener,
+                                                                                .contacts = contacts,
+                                                                                .version = MBA_VERSION " " MBA_COMMIT,
+                                                                                .secret = secret,
+                                                                                .start_s = left > 0.1 ? left : 0.1,
+                                                                                .lost = o->lost,
+                                                                                .ctx = o->ctx,
+                                                                                .check = o->check });
+    if (st != MBA_E_DEVICE) return st;
+    mba_channel_end end = { .rank = -1, .code = MBA_LOST_CODE, .prints = true };
+    snprintf(end.text, sizeof end.text, "%s", mba_message());
+    o->lost(o->ctx, &end);
+    return st;
 }
 
 /* Ranks without MPI: rank 0 listens where the others look for it. */
@@ -179,8 +192,7 @@ static mba_status invite(cluster *c, const mba_cluster_options *o)
 
 /* ---- the start ---- */
 
-/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice.
- * Large worlds take longer to start. */
+/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice. */
 typedef struct patience {
     int          rank;
     double       seconds;
@@ -210,7 +222,7 @@ static void *wait_for_start(void *arg)
 
 static void begin_patience(patience *p, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *), void *ctx)
 {
-    *p = (patience){ .rank = l->rank, .seconds = 25 + (double)l->ranks / 64, .lost = lost, .ctx = ctx };
+    *p = (patience){ .rank = l->rank, .seconds = start_limit(l->ranks), .lost = lost, .ctx = ctx };
     p->runs = !pthread_create(&p->thread, NULL, wait_for_start, p); // without it, the start has no limit
 }
 
@@ -231,6 +243,7 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cl
             l->launcher, l->ranks, 1 << (31 - __builtin_clz((unsigned)l->ranks)));
     cluster *c = calloc(1, sizeof *c);
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
+    c->began_s = mba_wire_seconds();
     c->base = (mba_world){
         .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .post = post, .gather_all = gather_all, .mark = mark
     };
