@@ -217,6 +217,43 @@ static void everybody_notices_that_rank_0_died(void **state)
     close(s.said[0]), close(s.said[1]);
 }
 
+static int dies_at_the_end(mba_channel *c, int rank)
+{
+    (void)c;
+    if (rank == 0) alarm(1); // while it waits for rank 1 in mba_channel_close
+    else sleep(2), alarm(20);
+    return 0;
+}
+
+static void a_rank_that_dies_at_the_end_is_missed(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 2, 20, dies_at_the_end);
+    assert_int_equal(ended(&s, 0), -SIGALRM);
+    assert_int_equal(ended(&s, 1), MBA_LOST_CODE);
+    close(s.said[0]), close(s.said[1]);
+}
+
+static int leaves_early(mba_channel *c, int rank)
+{
+    char all[RANKS_MOST];
+    alarm(20);
+    if (rank) return 0;
+    if (mba_channel_gather_all(c, NULL, NULL, 0) != MBA_OK) return 3; // the last one of rank 1
+    return mba_channel_gather_all(c, all, "x", 1) == MBA_E_DEVICE ? 0 : 4;
+}
+
+static void nobody_waits_for_a_rank_that_has_left(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 2, 20, leaves_early);
+    assert_int_equal(ended(&s, 0), 0);
+    assert_int_equal(ended(&s, 1), 0);
+    close(s.said[0]), close(s.said[1]);
+}
+
 /* A caller without the secret is sent away, and the run goes on without a word. */
 static void strangers_are_sent_away(void **state)
 {
@@ -333,6 +370,8 @@ MBA_TEST_MAIN(cmocka_unit_test(pieces_of_all_ranks_arrive_in_order),
               cmocka_unit_test(a_silent_rank_is_lost_after_the_timeout),
               cmocka_unit_test(a_rank_that_computes_without_end_is_named),
               cmocka_unit_test(a_rank_that_fails_ends_all_with_its_code),
-              cmocka_unit_test(everybody_notices_that_rank_0_died), cmocka_unit_test(strangers_are_sent_away),
+              cmocka_unit_test(everybody_notices_that_rank_0_died),
+              cmocka_unit_test(a_rank_that_dies_at_the_end_is_missed),
+              cmocka_unit_test(nobody_waits_for_a_rank_that_has_left), cmocka_unit_test(strangers_are_sent_away),
               cmocka_unit_test(strangers_do_not_use_up_the_start), cmocka_unit_test(ranks_that_do_not_fit_are_refused),
               cmocka_unit_test(a_rank_that_does_not_come_is_named))
