@@ -379,6 +379,8 @@ static void a_dry_run_of_several_ranks_tells_what_a_rank_sends(void **state)
         says(run("train --model %s --batch 1 --length 128 --dry-run --ranks 4 --sequence-ranks 2", model[i]), 0,
              "to the other parts of its sequences");
     }
+    says(run("train --model mamba2-130m --batch 1 --length 1024 --dry-run --ranks 8 --machine h200 2>&1"), 0,
+         "SIMULATED step on h200, without communication:");
 }
 
 static void a_dry_run_tells_what_a_step_costs(void **state)

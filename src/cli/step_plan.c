@@ -197,7 +197,7 @@ static double units_of(const mba_on_machine *m)
     return (double)m->micros * (double)mba_model_units(&m->sim.session.model);
 }
 
-static void print_on_machine(FILE *f, const mba_on_machine *m)
+static void print_on_machine(FILE *f, const mba_on_machine *m, bool alone)
 {
     const char *name = m->sim.gpu.name;
     if (!m->fits) {
@@ -218,11 +218,13 @@ static void print_on_machine(FILE *f, const mba_on_machine *m)
     else
         mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, all activations are saved\n", m->machine_gb, name,
                 m->plan_gb);
-    mba_say(f,
-            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
-            "operator)\n",
-            name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
-            units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));
+    mba_say(
+        f,
+        "SIMULATED step on %s%s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
+        "operator)\n",
+        name, alone ? "" : ", without communication", 1e3 * m->seconds, 1e3 * m->seconds * m->band.low,
+        1e3 * m->seconds * m->band.high, units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task),
+        mba_simulated_grade(&m->sim.gpu));
 }
 
 static json_t *json_on_machine(const mba_on_machine *m)
@@ -267,7 +269,7 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
     mba_program_print_memory(stdout, s->program);
     print_kept(stdout, s);
     print_ranks(stdout, s);
-    if (there) putchar('\n'), print_on_machine(stdout, there);
+    if (there) putchar('\n'), print_on_machine(stdout, there, s->place.ranks < 2);
     mba_cliffs_print(stdout, slow);
     return st;
 }
