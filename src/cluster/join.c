@@ -192,7 +192,8 @@ static mba_status invite(cluster *c, const mba_cluster_options *o)
 
 /* ---- the start ---- */
 
-/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice. */
+/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would
+ * notice. */
 typedef struct patience {
     int          rank;
     double       seconds;
