@@ -353,6 +353,36 @@ static void the_bar_of_training_says_rate_and_part_of_the_floor(void **state)
     assert_true(bars > 0);
 }
 
+/* Rank 0 of R in S parts: sums and gathers without parts; states to and from the next part with them. */
+static void a_dry_run_of_several_ranks_tells_what_a_rank_sends(void **state)
+{
+    (void)state;
+    static const char *const model[] = {
+        "mamba-130m --set width=32,layers=2,vocab=264,state=8",
+        "hybrid-130m --set width=32,vocab=264,state=8,head_dim=16,chunk=16,q_heads=4,attn_dim=8,kv_heads=2,mlp=64,"
+        "rotary=4,attn_conv=4,pattern=M*-M",
+    };
+    for (int i = 0; i < 2; i++) {
+        int64_t whole = 0;
+        for (int parts = 1; parts <= 4; parts *= 2) {
+            says(run("train --model %s --batch 1 --length 128 --dry-run --ranks 4 --sequence-ranks %d --json", model[i],
+                     parts),
+                 0, "sequence_bytes");
+            json_t       *j = json_output(), *r = json_object_get(j, "ranks");
+            const int64_t exchanges = json_integer_value(json_object_get(r, "exchanges"));
+            const double  bytes = json_number_value(json_object_get(r, "sequence_bytes"));
+            if (parts == 1) whole = exchanges;
+            assert_int_equal(json_integer_value(json_object_get(r, "ranks")), 4);
+            assert_true(whole > 0 && (parts == 1 ? bytes == 0 : bytes > 0 && exchanges > whole));
+            json_decref(j);
+        }
+        says(run("train --model %s --batch 1 --length 128 --dry-run --ranks 4 --sequence-ranks 2", model[i]), 0,
+             "to the other parts of its sequences");
+    }
+    says(run("train --model mamba2-130m --batch 1 --length 1024 --dry-run --ranks 8 --machine h200 2>&1"), 0,
+         "SIMULATED step on h200, without communication:");
+}
+
 static void a_dry_run_tells_what_a_step_costs(void **state)
 {
     (void)state;
@@ -432,6 +462,7 @@ int main(void)
         cmocka_unit_test(the_manual_and_the_shell_know_every_option),
         cmocka_unit_test(the_bar_of_training_says_rate_and_part_of_the_floor),
         cmocka_unit_test(decoding_is_measured_per_core),
+        cmocka_unit_test(a_dry_run_of_several_ranks_tells_what_a_rank_sends),
         cmocka_unit_test(a_dry_run_tells_what_a_step_costs),
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),

@@ -38,7 +38,17 @@ static void links_are_measured_and_simulated(void **state)
              "--batch 2 --length 32 --gpus 1,2 --cluster '%s/here.ini' --measured '%s/one.db'",
              scratch_dir, scratch_dir),
          0, "PREDICTED from one measured rank");
+    says(run("simulate --model mamba2-130m --model-set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16 "
+             "--batch 2 --length 48 --gpus 1,2 --cluster '%s/here.ini' --measured '%s/one.db'",
+             scratch_dir, scratch_dir),
+         2, "its operators have other shapes");
+    says(run("simulate --gpus 1,2 --measured one.db --machine h100"), 2, "--measured and --machine cannot be combined");
+    says(run("simulate --gpus 1,2 --measured one.db --set sm.count=9"), 2, "--measured and --set cannot be combined");
+    says(run("simulate --gpus 1,2 --power-limit 300"), 2, "--gpus and --power-limit cannot be combined");
     says(run("bench links"), 2, "bench links needs several ranks");
+    says(run("bench links --device cpu"), 2, "bench links does not use --device");
+    says(run("bench links --threads 2"), 2, "bench links does not use --threads");
+    says(ranks(2, "profile " SMALL " --device cuda"), 1, "only ranks on the CPU are profiled together");
 }
 
 static int prepare(void **state)

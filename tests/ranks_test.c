@@ -133,6 +133,22 @@ static void parts_of_sequences_learn_what_one_rank_learns(void **state)
          "7 steps");
 }
 
+/* States of 4 MB, over TCP: such a message moves only while its sender is inside MPI, and the sender goes to wait for
+ * the others outside of it. */
+static void large_states_arrive_over_tcp(void **state)
+{
+    (void)state;
+    char line[4096];
+    snprintf(
+        line, sizeof line,
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 timeout 60 mpirun "
+        "--oversubscribe --bind-to none --mca btl tcp,self --mca pml ob1 -np 2 '%s' train --model mamba2-130m "
+        "--set width=256,layers=1,vocab=264,state=64,head_dim=64,chunk=16 --data '%s/tokens' --batch 32 "
+        "--length 64 --global-batch 32 --sum tree --sequence-ranks 2 --steps 2 --quiet --timeout 8 --out '%s/tcp' 2>&1",
+        program_path(), scratch_dir, scratch_dir);
+    says(shell(line), 0, "2 steps");
+}
+
 static void parts_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -285,6 +301,7 @@ int main(void)
         cmocka_unit_test(every_family_has_the_same_bytes_on_1_2_and_4_ranks),
         cmocka_unit_test(a_run_continues_on_any_number_of_ranks),
         cmocka_unit_test(parts_of_sequences_learn_what_one_rank_learns),
+        cmocka_unit_test(large_states_arrive_over_tcp),
         cmocka_unit_test(parts_that_do_not_fit_are_refused),
         cmocka_unit_test(text_is_encoded_by_one_rank),
         cmocka_unit_test(a_killed_rank_ends_the_run_with_its_name),

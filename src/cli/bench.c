@@ -493,6 +493,7 @@ static mba_status check_options(const bench_options *o, const char *what)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= !strcmp(what, known[i]);
     if (!is_known) return MBA_OK; // the caller says so
     const bool  model = !strcmp(what, "step") || !strcmp(what, "gemm"), op = !strcmp(what, "op");
+    const bool  links = !strcmp(what, "links");
     const char *with = !model && o->model.name                                 ? "--model"
                        : !model && o->model.set                                ? "--set"
                        : !model && memcmp(&o->model.shape, &none, sizeof none) ? "a size"
@@ -501,7 +502,10 @@ static mba_status check_options(const bench_options *o, const char *what)
                        : !model && !op && o->model.variants                    ? "--op"
                        : !op && o->memory                                      ? "--memory-copies"
                        : o->hold_ms && strcmp(what, "gemm")                    ? "--hold"
-                       : o->out && strcmp(what, "links")                       ? "--out"
+                       : o->out && !links                                      ? "--out"
+                       : links && o->model.device                              ? "--device"
+                       : links && o->model.precision                           ? "--precision"
+                       : links && o->model.threads                             ? "--threads"
                                                                                : NULL;
     return with ? mba_fail(MBA_E_ARG, "bench %s does not use %s\nfix: %s", what, with,
                            model || !op ? "leave it out" : "leave it out, or use bench step --model NAME")

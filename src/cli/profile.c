@@ -239,6 +239,12 @@ static mba_status profile(const profile_options *o, bool foreign)
     mba_lock    *lock = NULL;
     mba_launcher l = { .ranks = 1 };
     if (!foreign) MBA_TRY(mba_launcher_find(&l, getenv));
+    if (l.ranks > 1 && o->model.device && !strncmp(o->model.device, "cuda", 4))
+        return mba_fail(MBA_E_UNSUPPORTED,
+                        "%s started %d ranks, but only ranks on the CPU are profiled together\nwhy: the profiler of a "
+                        "GPU repeats steps as often as its counters need, and ranks would repeat them differently\n"
+                        "fix: start one process, or leave out --device cuda",
+                        l.launcher, l.ranks);
     if (l.ranks > 1) return mba_on_ranks(&l, false, profile_ranks, &(rank_profile){ .o = o, .launcher = &l });
     MBA_TRY(mba_store_may_replace(o->out)); // a device or a pipe cannot have a lock file
     MBA_TRY(mba_lock_beside(&lock, o->out));

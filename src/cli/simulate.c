@@ -223,6 +223,8 @@ static mba_status run(const options *o)
     return st;
 }
 
+static const char usual_machine[] = "h200";
+
 /* Refuses options without effect: kernels of a store or a table are simulated as they were profiled. */
 static mba_status check_options(const options *o)
 {
@@ -249,13 +251,19 @@ static mba_status check_options(const options *o)
                                                                                            : NULL;
     if (!o->gpus && (o->cluster || o->measured || o->serial))
         return mba_fail(MBA_E_ARG, "--cluster, --measured and --no-overlap need --gpus\nfix: add --gpus 8,64,512");
-    if (o->gpus && (what || o->kernels || o->spread))
+    if (o->gpus && (what || o->kernels || o->spread || o->power_w))
         return mba_fail(MBA_E_ARG,
                         "--gpus and %s cannot be combined\nwhy: it prints a table of whole steps\nfix: leave one of "
                         "them out",
                         what         ? what
                         : o->kernels ? "--kernels"
-                                     : "--uncertainty");
+                        : o->spread  ? "--uncertainty"
+                                     : "--power-limit");
+    if (o->measured && (o->w.changes || o->w.machine != usual_machine))
+        return mba_fail(MBA_E_ARG,
+                        "--measured and %s cannot be combined\nwhy: the times are those of the store, on whatever "
+                        "device it was\nfix: leave one of them out",
+                        o->w.changes ? "--set" : "--machine");
     if (o->known && (o->gpus || o->kernels))
         return mba_fail(
             MBA_E_ARG,
@@ -293,7 +301,7 @@ static const char says[] = "Predicts a training step on a GPU that need not be h
 
 mba_status mba_command_simulate(int argc, char **argv)
 {
-    options          o = { .w = { .machine = "h200" } };
+    options          o = { .w = { .machine = usual_machine } };
     bool             help;
     const mba_option table[] = {
         MBA_WORKLOAD_OPTIONS(&o.w, "mamba2-130m"),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/say.h"
+#include "scope/describe.h"
 #include "scope/store.h"
 #include "sim/machine.h"
 #include "study/scaling.h"
@@ -64,9 +65,13 @@ static mba_status read_nodes(one_rank *r, mba_store *s, const char *path)
     MBA_TRY(mba_load_node(s, &node, &nodes));
     MBA_TRY(mba_load_event(s, &event, &events));
     if (nodes != r->session.graph->nnodes) return other_workload(path, "it has another number of operators");
-    for (int64_t i = 0; i < nodes; i++)
+    for (int64_t i = 0; i < nodes; i++) {
+        char shape[1024]; // as scope/describe_program.c stores it
+        mba_node_shape(shape, sizeof shape, r->session.graph->nodes[i]);
         if (strcmp(node[i].op, r->session.graph->nodes[i]->op->name))
             return other_workload(path, "its operators are others");
+        if (strcmp(node[i].shape, shape)) return other_workload(path, "its operators have other shapes");
+    }
     for (int64_t i = 0; i < nodes; i++) r->node_s[i] = NAN;
     for (int64_t i = 0; i < events; i++)
         if (event[i].node >= 0 && event[i].node < nodes

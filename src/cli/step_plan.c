@@ -142,7 +142,7 @@ static void print_kept(FILE *f, const mba_session *s)
 
 /* What a rank sends in a step, and in how many exchanges. */
 typedef struct sent {
-    double  summed, gathered, norms;
+    double  summed, gathered, norms, states;
     int64_t buckets, exchanges;
 } sent;
 
@@ -155,7 +155,7 @@ static sent sent_by(const mba_session *s)
         mba_exchange    e[MBA_EXCHANGE_MAX];
         const bool      sums = n->op == &mba_op_reduce_scatter || n->op == &mba_op_allreduce;
         if (n->op->kind != MBA_COLLECTIVE) x.norms += c.link_bytes;
-        else *(sums ? &x.summed : &x.gathered) += c.link_bytes;
+        else *(sums ? &x.summed : n->op == &mba_op_all_gather ? &x.gathered : &x.states) += c.link_bytes;
         if (n->op->kind == MBA_COLLECTIVE) x.exchanges += mba_collective_exchanges(e, n);
         x.buckets += sums;
     }
@@ -165,13 +165,14 @@ static sent sent_by(const mba_session *s)
 static void print_ranks(FILE *f, const mba_session *s)
 {
     const sent          x = sent_by(s);
-    const double        all = x.summed + x.gathered + x.norms;
+    const double        all = x.summed + x.gathered + x.norms + x.states;
     const mba_size_unit u = mba_size_unit_of((int64_t)all);
     if (s->place.ranks < 2) return;
     fprintf(f, "\nrank %lld of %lld: the plan above is its memory; it sends %.3f %s a step in %lld exchanges\n",
             (long long)s->place.rank, (long long)s->place.ranks, all / u.bytes, u.name, (long long)x.exchanges);
     fprintf(f, "  gradients %.3f %s in %lld buckets, parameters %.3f %s, sums of squares %.6f %s\n", x.summed / u.bytes,
             u.name, (long long)x.buckets, x.gathered / u.bytes, u.name, x.norms / u.bytes, u.name);
+    if (x.states > 0) fprintf(f, "  to the other parts of its sequences %.3f %s\n", x.states / u.bytes, u.name);
     fputs("  assumed: moments and update are divided among ranks (ZeRO-1; LAMB: not), exchanges with rank xor 1, 2, 4, "
           "..;\n"
           "  sums of several micro-batches need one more gradient per doubling of their number\n"
@@ -182,9 +183,10 @@ static void print_ranks(FILE *f, const mba_session *s)
 static json_t *ranks_json(const mba_session *s)
 {
     const sent x = sent_by(s);
-    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "rank", (json_int_t)s->place.rank, "ranks",
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "rank", (json_int_t)s->place.rank, "ranks",
                      (json_int_t)s->place.ranks, "buckets", (json_int_t)x.buckets, "exchanges", (json_int_t)x.exchanges,
-                     "gradient_bytes", x.summed, "parameter_bytes", x.gathered, "norm_bytes", x.norms);
+                     "gradient_bytes", x.summed, "parameter_bytes", x.gathered, "norm_bytes", x.norms, "sequence_bytes",
+                     x.states);
 }
 
 /* ---- on a machine that is not here ---- */
@@ -195,7 +197,7 @@ static double units_of(const mba_on_machine *m)
     return (double)m->micros * (double)mba_model_units(&m->sim.session.model);
 }
 
-static void print_on_machine(FILE *f, const mba_on_machine *m)
+static void print_on_machine(FILE *f, const mba_on_machine *m, bool alone)
 {
     const char *name = m->sim.gpu.name;
     if (!m->fits) {
@@ -216,11 +218,13 @@ static void print_on_machine(FILE *f, const mba_on_machine *m)
     else
         mba_say(f, "fits in %.4g GB (%s): the plan is %.1f GB, all activations are saved\n", m->machine_gb, name,
                 m->plan_gb);
-    mba_say(f,
-            "SIMULATED step on %s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
-            "operator)\n",
-            name, 1e3 * m->seconds, 1e3 * m->seconds * m->band.low, 1e3 * m->seconds * m->band.high,
-            units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task), mba_simulated_grade(&m->sim.gpu));
+    mba_say(
+        f,
+        "SIMULATED step on %s%s: %.1f ms, band %.1f to %.1f ms, %.0f %s/s (grade %c; mambascope simulate shows it by "
+        "operator)\n",
+        name, alone ? "" : ", without communication", 1e3 * m->seconds, 1e3 * m->seconds * m->band.low,
+        1e3 * m->seconds * m->band.high, units_of(m) / m->seconds, mba_task_unit(m->sim.session.model.task),
+        mba_simulated_grade(&m->sim.gpu));
 }
 
 static json_t *json_on_machine(const mba_on_machine *m)
@@ -265,7 +269,7 @@ mba_status mba_step_plan_print(const mba_session *s, const mba_on_machine *there
     mba_program_print_memory(stdout, s->program);
     print_kept(stdout, s);
     print_ranks(stdout, s);
-    if (there) putchar('\n'), print_on_machine(stdout, there);
+    if (there) putchar('\n'), print_on_machine(stdout, there, s->place.ranks < 2);
     mba_cliffs_print(stdout, slow);
     return st;
 }

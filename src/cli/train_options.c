@@ -187,8 +187,8 @@ static void fill_table(mba__train_cli *c)
     *at = (mba_option){ 0 };
 }
 
-static const char about[] = "Trains a text, image or graph model on the CPU or on one GPU, or on several ranks of\n"
-                            "CPUs if mpirun or srun starts them (docs/ranks.md). Ctrl-C, SIGTERM and a\n"
+static const char about[] = "Trains a text, image or graph model on the CPU or on one GPU, or on several ranks\n"
+                            "if mpirun, srun or torchrun starts them (docs/ranks.md). Ctrl-C, SIGTERM and a\n"
                             "closed terminal finish the current step, save a checkpoint and exit; a second signal\n"
                             "ends at once.";
 

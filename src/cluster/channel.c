@@ -47,6 +47,7 @@ struct mba_channel {
     size_t              room;
     int                 here;   /* pieces that came */
     bool                whole;  /* others than rank 0: the result came */
+    bool                over;   /* a rank has left: nothing more is gathered */
     _Atomic bool        ending; /* goodbyes are exchanged */
     _Atomic bool        failed; /* this rank fails by itself: nobody else is to blame */
     /* What this rank does, for its pulse. */
@@ -158,17 +159,27 @@ static mba_status out_of_step(const mba_channel *c)
                     c->o.rank);
 }
 
+static mba_status has_left(const mba_channel *c)
+{
+    return mba_fail(MBA_E_DEVICE,
+                    "rank %d waits for a rank that has left the run\nwhy: that rank has taken all of its steps\nfix: "
+                    "start all ranks with the same program and options",
+                    c->o.rank);
+}
+
 static mba_status gather_at_root(mba_channel *c, void *all, const void *mine, size_t bytes)
 {
     pthread_mutex_lock(&c->lock);
     bool ok = take_piece(c, 0, mine, bytes);
-    while (ok && c->here < c->o.ranks) pthread_cond_wait(&c->news, &c->lock);
+    while (ok && c->here < c->o.ranks && !c->over) pthread_cond_wait(&c->news, &c->lock);
+    const bool     whole = c->here == c->o.ranks;
     const uint64_t serial = ++c->serial;
     const size_t   n = bytes * (size_t)c->o.ranks;
     c->here = 0; // a rank gives its next piece only after it has this result
-    if (ok && n) memcpy(all, c->all, n);
+    if (ok && whole && n) memcpy(all, c->all, n);
     pthread_mutex_unlock(&c->lock);
     if (!ok) return out_of_step(c);
+    if (!whole) return has_left(c);
     for (int k = 1; k < c->o.ranks; k++)
         (void)!tell(&c->peer[k], MBA_WIRE_ALL, serial, all, n); // the watch sees who is gone
     return MBA_OK;
@@ -178,13 +189,13 @@ static mba_status gather_at_leaf(mba_channel *c, void *all, const void *mine, si
 {
     (void)!tell(&c->peer[0], MBA_WIRE_PIECE, c->serial + 1, mine, bytes);
     pthread_mutex_lock(&c->lock);
-    while (!c->whole) pthread_cond_wait(&c->news, &c->lock);
-    const bool ok = c->bytes == bytes * (size_t)c->o.ranks;
+    while (!c->whole && !c->over) pthread_cond_wait(&c->news, &c->lock);
+    const bool ok = c->bytes == bytes * (size_t)c->o.ranks, whole = c->whole;
     c->whole = false;
     c->serial++;
-    if (ok && bytes) memcpy(all, c->all, c->bytes);
+    if (ok && whole && bytes) memcpy(all, c->all, c->bytes);
     pthread_mutex_unlock(&c->lock);
-    return ok ? MBA_OK : out_of_step(c);
+    return !whole ? has_left(c) : ok ? MBA_OK : out_of_step(c);
 }
 
 mba_status mba_channel_gather_all(mba_channel *c, void *all, const void *mine, size_t bytes)
@@ -350,6 +361,10 @@ static void hear(mba_channel *c, int rank)
         if (!fine && st == MBA_E_DEVICE) lose(c, rank, no_sign(c).text);
         if (!fine) lose(c, rank, "its connection closed: it was killed, or it crashed");
         p->left = true;
+        pthread_mutex_lock(&c->lock);
+        c->over = true;
+        pthread_cond_broadcast(&c->news);
+        pthread_mutex_unlock(&c->lock);
     }
     free(data);
 }
@@ -452,8 +467,9 @@ void mba_channel_close(mba_channel *c)
     if (!c) return;
     const int peers = c->o.rank ? 1 : c->o.ranks;
     if (c->runs && !atomic_load(&c->failed)) {
-        for (int k = c->o.rank ? 0 : 1; k < peers; k++) (void)!tell(&c->peer[k], MBA_WIRE_BYE, 0, NULL, 0);
+        // A rank is watched until all are here: one that dies before its goodbye would be waited for without end.
         (void)!mba_channel_gather_all(c, NULL, NULL, 0);
+        for (int k = c->o.rank ? 0 : 1; k < peers; k++) (void)!tell(&c->peer[k], MBA_WIRE_BYE, 0, NULL, 0);
     }
     c->ending = true;
     for (int k = 0; k < peers; k++) {

@@ -4,7 +4,9 @@
 #include "tests/test.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -215,6 +217,43 @@ static void everybody_notices_that_rank_0_died(void **state)
     close(s.said[0]), close(s.said[1]);
 }
 
+static int dies_at_the_end(mba_channel *c, int rank)
+{
+    (void)c;
+    if (rank == 0) alarm(1); // while it waits for rank 1 in mba_channel_close
+    else sleep(2), alarm(20);
+    return 0;
+}
+
+static void a_rank_that_dies_at_the_end_is_missed(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 2, 20, dies_at_the_end);
+    assert_int_equal(ended(&s, 0), -SIGALRM);
+    assert_int_equal(ended(&s, 1), MBA_LOST_CODE);
+    close(s.said[0]), close(s.said[1]);
+}
+
+static int leaves_early(mba_channel *c, int rank)
+{
+    char all[RANKS_MOST];
+    alarm(20);
+    if (rank) return 0;
+    if (mba_channel_gather_all(c, NULL, NULL, 0) != MBA_OK) return 3; // the last one of rank 1
+    return mba_channel_gather_all(c, all, "x", 1) == MBA_E_DEVICE ? 0 : 4;
+}
+
+static void nobody_waits_for_a_rank_that_has_left(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 2, 20, leaves_early);
+    assert_int_equal(ended(&s, 0), 0);
+    assert_int_equal(ended(&s, 1), 0);
+    close(s.said[0]), close(s.said[1]);
+}
+
 /* A caller without the secret is sent away, and the run goes on without a word. */
 static void strangers_are_sent_away(void **state)
 {
@@ -229,6 +268,50 @@ static void strangers_are_sent_away(void **state)
     assert_int_equal(ended(&s, 0), 0);
     assert_int_equal(ended(&s, 1), 0);
     close(s.said[0]), close(s.said[1]);
+}
+
+static int call_rank_0(const char *contacts, const void *said, size_t bytes)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(contacts)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int          fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    if (bytes) assert_int_equal(send(fd, said, bytes, 0), bytes);
+    return fd;
+}
+
+/* Callers that say nothing, that announce 32 GB, and that send a byte now and then, all before rank 1. */
+static void strangers_do_not_use_up_the_start(void **state)
+{
+    (void)state;
+    const mba_wire_head greedy = { 0x6d626131, MBA_WIRE_HELLO, 0, UINT64_C(1) << 35 };
+    mba_channel        *c;
+    int                 listener, fd[6], status;
+    char                contacts[MBA_CONTACTS_MAX];
+    assert_ok(mba_channel_listen(&listener, contacts, 0));
+    for (int k = 0; k < 6; k++) fd[k] = call_rank_0(contacts, &greedy, k < 3 ? 0 : k < 5 ? sizeof greedy : 1);
+    fflush(NULL);
+    const pid_t drip = fork();
+    while (!drip) usleep(100000), (void)!send(fd[5], "\141", 1, MSG_NOSIGNAL);
+    const pid_t               pid = fork();
+    const mba_channel_options o = { .rank = !pid,
+                                    .ranks = 2,
+                                    .listener = listener,
+                                    .contacts = contacts,
+                                    .version = "1",
+                                    .secret = secret,
+                                    .start_s = 4,
+                                    .lost = on_lost };
+    const mba_status          st = mba_channel_open(&c, &o);
+    if (st == MBA_OK) mba_channel_close(c);
+    if (!pid) _exit(st == MBA_OK ? 0 : 1);
+    kill(drip, SIGKILL);
+    waitpid(drip, &status, 0);
+    assert_ok(st);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    for (int k = 0; k < 6; k++) close(fd[k]);
 }
 
 static void one_that_does_not_fit(mba_wire_hello h, const char *why)
@@ -287,5 +370,8 @@ MBA_TEST_MAIN(cmocka_unit_test(pieces_of_all_ranks_arrive_in_order),
               cmocka_unit_test(a_silent_rank_is_lost_after_the_timeout),
               cmocka_unit_test(a_rank_that_computes_without_end_is_named),
               cmocka_unit_test(a_rank_that_fails_ends_all_with_its_code),
-              cmocka_unit_test(everybody_notices_that_rank_0_died), cmocka_unit_test(strangers_are_sent_away),
-              cmocka_unit_test(ranks_that_do_not_fit_are_refused), cmocka_unit_test(a_rank_that_does_not_come_is_named))
+              cmocka_unit_test(everybody_notices_that_rank_0_died),
+              cmocka_unit_test(a_rank_that_dies_at_the_end_is_missed),
+              cmocka_unit_test(nobody_waits_for_a_rank_that_has_left), cmocka_unit_test(strangers_are_sent_away),
+              cmocka_unit_test(strangers_do_not_use_up_the_start), cmocka_unit_test(ranks_that_do_not_fit_are_refused),
+              cmocka_unit_test(a_rank_that_does_not_come_is_named))

@@ -25,6 +25,7 @@ typedef struct functions {
     __typeof__(&mba_mpi_broadcast) broadcast;
     __typeof__(&mba_mpi_exchange)  exchange;
     __typeof__(&mba_mpi_post)      post;
+    __typeof__(&mba_mpi_flush)     flush;
     __typeof__(&mba_mpi_leave)     leave;
     __typeof__(&mba_mpi_words)     words;
 } functions;
@@ -33,6 +34,7 @@ typedef struct cluster {
     mba_world    base;
     functions    mpi;
     mba_channel *channel;
+    double       began_s;
 } cluster;
 
 /* ---- the plug-in ---- */
@@ -47,8 +49,8 @@ bool mba_cluster_has_mpi(void)
 
 static mba_status open_mpi(functions *f, const mba_launcher *l)
 {
-    static const char *const name[] = { "mba_mpi_join", "mba_mpi_broadcast", "mba_mpi_exchange",
-                                        "mba_mpi_post", "mba_mpi_leave",     "mba_mpi_words" };
+    static const char *const name[] = { "mba_mpi_join",  "mba_mpi_broadcast", "mba_mpi_exchange", "mba_mpi_post",
+                                        "mba_mpi_flush", "mba_mpi_leave",     "mba_mpi_words" };
     char                     path[PATH_ROOM];
     void                    *at[sizeof name / sizeof *name];
     if (!find_library(path))
@@ -117,7 +119,11 @@ static mba_status post(mba_world *w, const void *send, int to, size_t bytes)
 
 static mba_status gather_all(mba_world *w, void *all, const void *mine, size_t bytes)
 {
-    return mba_channel_gather_all(((cluster *)w)->channel, all, mine, bytes);
+    cluster              *c = (cluster *)w;
+    const mba_world_state before = mba_channel_mark(c->channel, -1, MBA_WORLD_WAITS);
+    const int             e = c->mpi.flush ? c->mpi.flush() : 0; // while a rank waits here, MPI moves nothing
+    mba_channel_mark(c->channel, -1, before);
+    return e ? mpi_failed(c, e, "send data to another rank") : mba_channel_gather_all(c->channel, all, mine, bytes);
 }
 
 static void mark(mba_world *w, int64_t step, mba_world_state state)
@@ -131,18 +137,30 @@ typedef struct invitation {
     char          contacts[MBA_CONTACTS_MAX];
 } invitation;
 
+/* Seconds until all ranks must have started: large worlds take longer. */
+static double start_limit(int ranks) { return 25 + (double)ranks / 64; }
+
+/* The channel's limit ends before that of the whole start, so that rank 0 names the rank that did not come. Whoever
+ * misses another ends with the exit code of a lost rank. */
 static mba_status open_channel(cluster *c, int listener, const char *contacts, const unsigned char *secret,
                                const mba_cluster_options *o)
 {
-    return mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
-                                                                 .ranks = c->base.ranks,
-                                                                 .listener = listener,
-                                                                 .contacts = contacts,
-                                                                 .version = MBA_VERSION " " MBA_COMMIT,
-                                                                 .secret = secret,
-                                                                 .lost = o->lost,
-                                                                 .ctx = o->ctx,
-                                                                 .check = o->check });
+    const double     left = c->began_s + start_limit(c->base.ranks) - (c->base.rank ? 0 : 1) - mba_wire_seconds();
+    const mba_status st = mba_channel_open(&c->channel, &(mba_channel_options){ .rank = c->base.rank,
+                                                                                .ranks = c->base.ranks,
+                                                                                .listener = listener,
+                                                                                .contacts = contacts,
+                                                                                .version = MBA_VERSION " " MBA_COMMIT,
+                                                                                .secret = secret,
+                                                                                .start_s = left > 0.1 ? left : 0.1,
+                                                                                .lost = o->lost,
+                                                                                .ctx = o->ctx,
+                                                                                .check = o->check });
+    if (st != MBA_E_DEVICE) return st;
+    mba_channel_end end = { .rank = -1, .code = MBA_LOST_CODE, .prints = true };
+    snprintf(end.text, sizeof end.text, "%s", mba_message());
+    o->lost(o->ctx, &end);
+    return st;
 }
 
 /* Ranks without MPI: rank 0 listens where the others look for it. */
@@ -174,8 +192,8 @@ static mba_status invite(cluster *c, const mba_cluster_options *o)
 
 /* ---- the start ---- */
 
-/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would notice.
- * Large worlds take longer to start. */
+/* A thread that ends this rank if the others do not come: until all have opened the channel, nobody else would
+ * notice. */
 typedef struct patience {
     int          rank;
     double       seconds;
@@ -205,7 +223,7 @@ static void *wait_for_start(void *arg)
 
 static void begin_patience(patience *p, const mba_launcher *l, void (*lost)(void *, const mba_channel_end *), void *ctx)
 {
-    *p = (patience){ .rank = l->rank, .seconds = 25 + (double)l->ranks / 64, .lost = lost, .ctx = ctx };
+    *p = (patience){ .rank = l->rank, .seconds = start_limit(l->ranks), .lost = lost, .ctx = ctx };
     p->runs = !pthread_create(&p->thread, NULL, wait_for_start, p); // without it, the start has no limit
 }
 
@@ -226,6 +244,7 @@ mba_status mba_cluster_join(mba_world **out, const mba_launcher *l, const mba_cl
             l->launcher, l->ranks, 1 << (31 - __builtin_clz((unsigned)l->ranks)));
     cluster *c = calloc(1, sizeof *c);
     if (!c) return mba_fail(MBA_E_NOMEM, "no memory to join the other ranks");
+    c->began_s = mba_wire_seconds();
     c->base = (mba_world){
         .rank = l->rank, .ranks = l->ranks, .exchange = exchange, .post = post, .gather_all = gather_all, .mark = mark
     };

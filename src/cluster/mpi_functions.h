@@ -10,6 +10,7 @@ int  mba_mpi_join(int *rank, int *ranks, char *library, int room);              
 int  mba_mpi_broadcast(void *data, int bytes);                                       /* from rank 0 */
 int  mba_mpi_exchange(const void *send, int to, void *recv, int from, size_t bytes); /* world.h */
 int  mba_mpi_post(const void *send, int to, size_t bytes);                           /* world.h */
+int  mba_mpi_flush(void); /* returns when all posted messages are on their way without this rank's help */
 void mba_mpi_leave(void);
 void mba_mpi_words(int error, char *text, int room);
 

@@ -97,6 +97,22 @@ __attribute__((visibility("default"))) int mba_mpi_post(const void *send, int to
     return e;
 }
 
+/* A transport may move a large message only inside calls of MPI by its sender (a rendezvous over TCP, for one): whoever
+ * goes to wait for something else lets its messages arrive first. */
+__attribute__((visibility("default"))) int mba_mpi_flush(void)
+{
+    const struct timespec nap = { 0, 20000 };
+    for (int tries = 0, left = 1; left; tries++) {
+        int       at;
+        const int e = sweep(&at);
+        if (e != MPI_SUCCESS) return e;
+        left = 0;
+        for (int k = 0; k < POSTS; k++) left += posted[k].copy != NULL;
+        if (left && tries > 200) nanosleep(&nap, NULL);
+    }
+    return MPI_SUCCESS;
+}
+
 __attribute__((visibility("default"))) void mba_mpi_leave(void)
 {
     for (int k = 0; k < POSTS; k++) {

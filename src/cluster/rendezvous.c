@@ -19,17 +19,20 @@ bool mba_rendezvous_wanted(const mba_launcher *l, bool has_mpi, char *(*get)(con
     return !l->mpi || (slurm && (!has_mpi || set(get("MASTER_ADDR"))));
 }
 
-/* The first host of "gpu[07-12,15],login": gpu07. */
+/* The first host of "gpu[07-12,15],login": gpu07; of "rack[0-1]n[0-3]": rack0n0. */
 static void first_host(char *out, size_t room, const char *list)
 {
-    size_t n = strcspn(list, "[,");
-    if (list[n] != '[') {
-        snprintf(out, room, "%.*s", (int)n, list);
-        return;
+    size_t n = 0;
+    while (*list && *list != ',' && n + 1 < room) {
+        if (*list != '[') {
+            out[n++] = *list++;
+            continue;
+        }
+        for (list++; *list >= '0' && *list <= '9' && n + 1 < room;) out[n++] = *list++;
+        list += strcspn(list, "]");
+        if (*list) list++;
     }
-    const char  *number = list + n + 1;
-    const size_t digits = strspn(number, "0123456789");
-    snprintf(out, room, "%.*s%.*s", (int)n, list, (int)digits, number);
+    out[n] = 0;
 }
 
 /* Sixteen bytes of what all ranks of the job know. */
@@ -59,8 +62,9 @@ static mba_status not_told(const mba_launcher *l)
 
 mba_status mba_rendezvous_find(mba_rendezvous *out, const mba_launcher *l, char *(*get)(const char *name))
 {
-    const char *address = get("MASTER_ADDR"), *port = get("MASTER_PORT"), *nodes = get("SLURM_JOB_NODELIST"),
-               *job = get("SLURM_JOB_ID"), *store = get("TORCHELASTIC_USE_AGENT_STORE");
+    const char *address = get("MASTER_ADDR"), *port = get("MASTER_PORT"), *step = get("SLURM_STEP_NODELIST"),
+               *nodes = set(step) ? step : get("SLURM_JOB_NODELIST"), // a step may have other nodes than its job
+                   *job = get("SLURM_JOB_ID"), *store = get("TORCHELASTIC_USE_AGENT_STORE");
     const bool slurm = l->mpi && set(nodes) && set(job);
     char      *end = NULL;
     *out = (mba_rendezvous){ .port = 0 };

@@ -6,7 +6,7 @@
  *     MBA_TRY(mba_rendezvous_find(&at, &launch, getenv));
  *
  * MASTER_ADDR and MASTER_PORT say it. torchrun itself listens on that port, so it is the next one if torchrun says so
- * (TORCHELASTIC_USE_AGENT_STORE). Under srun, without them, it is the first node of SLURM_JOB_NODELIST and the port
+ * (TORCHELASTIC_USE_AGENT_STORE). Under srun, without them, it is the first node of the step and the port
  * 20000 + SLURM_JOB_ID % 20000. MBA_SECRET, the same text on all ranks, keeps others on the network out; without it the
  * numbers of the job do, which they can guess. */
 #ifndef MBA_RENDEZVOUS_H

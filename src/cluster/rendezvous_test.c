@@ -45,6 +45,8 @@ static void slurm_has_a_first_node(void **state)
                   { "a,b", "a" },
                   { "node1", "node1" },
                   { "rack[2]", "rack2" },
+                  { "rack[0-1]n[0-3],b", "rack0n0" },
+                  { "r[1,3]-[07]x", "r1-07x" },
                   { "x-[9,11-12]", "x-9" } };
     for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
         const mba_rendezvous at = FOUND(&srun, "SLURM_JOB_NODELIST", nodes[k].list, "SLURM_JOB_ID", "1234567");
@@ -53,6 +55,9 @@ static void slurm_has_a_first_node(void **state)
     }
     const mba_rendezvous at = FOUND(&srun, "SLURM_JOB_NODELIST", "a,b", "SLURM_JOB_ID", "1", "MASTER_ADDR", "b");
     assert_string_equal(at.address, "b");
+    const mba_rendezvous step = FOUND(&srun, "SLURM_JOB_NODELIST", "a,b", "SLURM_STEP_NODELIST", "b", "SLURM_JOB_ID",
+                                      "1");
+    assert_string_equal(step.address, "b");
 }
 
 static void a_secret_is_that_of_the_job(void **state)

@@ -17,9 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x6d626131 }; // "mba1"
+enum {
+    MAGIC = 0x6d626131, // "mba1"
+    CALLERS = 64,       // that rank 0 hears at once: strangers that say nothing do not keep the others waiting
+    ANSWER_MOST = 256   // bytes of an answer to a greeting
+};
 static const uint64_t MOST = UINT64_C(1) << 36;
-static const double   GREETING_S = 5; /* a stranger that says nothing is sent away after so long */
+static const double   GREETING_S = 5; /* a caller that has not greeted is sent away after so long */
 
 double mba_wire_seconds(void)
 {
@@ -75,16 +79,18 @@ mba_status mba_wire_send(int fd, mba_wire_type type, uint64_t serial, const void
     return send_bytes(fd, data, bytes);
 }
 
-mba_status mba_wire_receive(int fd, mba_wire_head *h, char **data)
+static mba_status receive_most(int fd, mba_wire_head *h, char **data, uint64_t most)
 {
     *data = NULL;
     MBA_TRY(receive_bytes(fd, h, sizeof *h));
-    if (h->magic != MAGIC || h->bytes > MOST)
+    if (h->magic != MAGIC || h->bytes > most)
         return mba_fail(MBA_E_FORMAT, "a message between ranks is damaged\nwhy: it is not of this program");
     if (!h->bytes) return MBA_OK;
     if (!(*data = malloc(h->bytes))) return mba_fail(MBA_E_NOMEM, "no memory for a message between ranks");
     return receive_bytes(fd, *data, h->bytes);
 }
+
+mba_status mba_wire_receive(int fd, mba_wire_head *h, char **data) { return receive_most(fd, h, data, MOST); }
 
 void mba_wire_limit(int fd, double seconds)
 {
@@ -163,56 +169,96 @@ static const char *objection(char *why, size_t room, const int *fd, const mba_wi
     return why;
 }
 
-/* Greets whoever called. A stranger is not an error; a rank that does not fit is. */
-static mba_status greet(int *fd, char (*host)[MBA_WIRE_HOST], int caller, const mba_wire_hello *me, int *missing)
+/* Someone who has connected and has yet to say who it is. Nothing it says is believed before the secret: a greeting has
+ * one size, and one time for all of it. */
+typedef struct caller {
+    int    fd;
+    double until;
+    size_t got;
+    char   said[sizeof(mba_wire_head) + sizeof(mba_wire_hello)];
+} caller;
+
+/* Takes what has come. False: this is no greeting. */
+static bool hear_caller(caller *c)
 {
-    mba_wire_head head;
-    char         *data = NULL, why[256];
-    mba_status    st = MBA_OK;
-    bool          stays = false;
-    mba_wire_limit(caller, GREETING_S);
-    const bool said = mba_wire_receive(caller, &head, &data) == MBA_OK && head.type == MBA_WIRE_HELLO
-                      && head.bytes == sizeof(mba_wire_hello);
-    mba_wire_hello h = { 0 };
-    if (said) memcpy(&h, data, sizeof h);
+    mba_wire_head h;
+    const ssize_t n = recv(c->fd, c->said + c->got, sizeof c->said - c->got, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (n <= 0) return false;
+    c->got += (size_t)n;
+    memcpy(&h, c->said, sizeof h);
+    return c->got < sizeof h || (h.magic == MAGIC && h.type == MBA_WIRE_HELLO && h.bytes == sizeof(mba_wire_hello));
+}
+
+/* Answers a greeting. A stranger is not an error; a rank that does not fit is. Keeps or closes the connection. */
+static mba_status greet(int *fd, char (*host)[MBA_WIRE_HOST], const caller *c, const mba_wire_hello *me, int *missing)
+{
+    mba_wire_hello h;
+    char           why[ANSWER_MOST];
+    mba_status     st = MBA_OK;
+    bool           stays = false;
+    memcpy(&h, c->said + sizeof(mba_wire_head), sizeof h);
     h.host[MBA_WIRE_HOST - 1] = 0;
-    if (said && same_secret(h.secret, me->secret)) {
+    if (same_secret(h.secret, me->secret)) {
         if (objection(why, sizeof why, fd, me, &h)) {
-            (void)!mba_wire_send(caller, MBA_WIRE_REFUSED, 0, why, strlen(why) + 1);
+            (void)!mba_wire_send(c->fd, MBA_WIRE_REFUSED, 0, why, strlen(why) + 1);
             st = mba_fail(MBA_E_ARG, "the ranks do not fit together\nwhy: %s\nfix: start all ranks by one command",
                           why);
-        } else if (mba_wire_send(caller, MBA_WIRE_WELCOME, 0, me->host, sizeof me->host) == MBA_OK) {
-            fd[h.rank] = caller;
+        } else if (mba_wire_send(c->fd, MBA_WIRE_WELCOME, 0, me->host, sizeof me->host) == MBA_OK) {
+            fd[h.rank] = c->fd;
             memcpy(host[h.rank], h.host, sizeof h.host);
             (*missing)--;
             stays = true;
         }
     }
-    if (!stays) close(caller);
-    free(data);
+    if (!stays) close(c->fd);
     return st;
+}
+
+static mba_status did_not_come(const int *fd, const mba_wire_hello *me, int missing)
+{
+    int k = 1;
+    while (fd[k] >= 0) k++;
+    return mba_fail(MBA_E_DEVICE,
+                    "rank %d did not come\nwhy: %d of %d ranks have not greeted rank 0 (%s) in time\nfix: look "
+                    "at what they print; a firewall may close the ports between hosts",
+                    k, missing, me->ranks, me->host);
+}
+
+/* Takes a new caller; returns how many there are. */
+static int take_caller(caller *at, int n, int listener)
+{
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) return n;
+    mba_wire_limit(fd, GREETING_S); // of the answer
+    at[n] = (caller){ .fd = fd, .until = mba_wire_seconds() + GREETING_S };
+    return n + 1;
 }
 
 mba_status mba_wire_accept_all(int *fd, char (*host)[MBA_WIRE_HOST], int listener, const mba_wire_hello *me,
                                double until)
 {
-    int missing = me->ranks - 1;
-    while (missing) {
-        struct pollfd p = { .fd = listener, .events = POLLIN };
-        const double  left = until - mba_wire_seconds();
-        if (left <= 0) {
-            int k = 1;
-            while (fd[k] >= 0) k++;
-            return mba_fail(MBA_E_DEVICE,
-                            "rank %d did not come\nwhy: %d of %d ranks have not greeted rank 0 (%s) in time\nfix: look "
-                            "at what they print; a firewall may close the ports between hosts",
-                            k, missing, me->ranks, me->host);
+    caller        at[CALLERS];
+    struct pollfd p[CALLERS + 1];
+    int           n = 0, missing = me->ranks - 1;
+    mba_status    st = MBA_OK;
+    while (missing && st == MBA_OK) {
+        if (mba_wire_seconds() >= until) st = did_not_come(fd, me, missing);
+        for (int k = 0; k < n; k++) p[k] = (struct pollfd){ .fd = at[k].fd, .events = POLLIN };
+        p[n] = (struct pollfd){ .fd = n < CALLERS ? listener : -1, .events = POLLIN };
+        if (st != MBA_OK || poll(p, (nfds_t)n + 1, 100) < 0) continue;
+        const bool calls = p[n].revents & POLLIN;
+        for (int k = n - 1; k >= 0 && st == MBA_OK; k--) { // the last takes the place of one that is done
+            const bool stranger = (p[k].revents && !hear_caller(&at[k])) || mba_wire_seconds() > at[k].until;
+            if (!stranger && at[k].got < sizeof at[k].said) continue;
+            if (stranger) close(at[k].fd);
+            else st = greet(fd, host, &at[k], me, &missing);
+            at[k] = at[--n];
         }
-        if (poll(&p, 1, (int)(1000 * left) + 1) <= 0) continue;
-        const int caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (caller >= 0) MBA_TRY(greet(fd, host, caller, me, &missing));
+        if (calls && n < CALLERS) n = take_caller(at, n, listener);
     }
-    return MBA_OK;
+    for (int k = 0; k < n; k++) close(at[k].fd);
+    return st;
 }
 
 /* ---- joining ---- */
@@ -242,11 +288,11 @@ static mba_status say_hello(int fd, char host[MBA_WIRE_HOST], const mba_wire_hel
     char         *data = NULL;
     mba_wire_limit(fd, GREETING_S);
     mba_status st = mba_wire_send(fd, MBA_WIRE_HELLO, 0, me, sizeof *me);
-    if (st == MBA_OK) st = mba_wire_receive(fd, &h, &data);
+    if (st == MBA_OK) st = receive_most(fd, &h, &data, ANSWER_MOST);
     if (st == MBA_OK && h.type == MBA_WIRE_REFUSED && h.bytes) {
         *fits = false;
         st = mba_fail(MBA_E_ARG, "rank 0 refuses rank %d\nwhy: %.*s\nfix: start all ranks by one command", me->rank,
-                      (int)h.bytes - 1, data);
+                      (int)h.bytes, data);
     } else if (st == MBA_OK && (h.type != MBA_WIRE_WELCOME || h.bytes != MBA_WIRE_HOST)) {
         st = mba_fail(MBA_E_FORMAT, "whoever answers there is not rank 0");
     } else if (st == MBA_OK) {

@@ -54,6 +54,26 @@ static void waits_transfers_and_overlap_are_as_worked_out(void **state)
     assert_ok(mba_store_close(s));
 }
 
+static void what_a_rank_did_not_record_is_absent(void **state)
+{
+    mba_store *s;
+    mba_ranks *r;
+    (void)state;
+    assert_ok(mba_store_create(&s, scratch("half.db")));
+    put_graph(s, "matmul");
+    for (int64_t k = 0; k < 2; k++) assert_ok(mba_put_rank(s, &(mba_row_rank){ .id = k, .host = "here" }));
+    put_event(s, 0, 0, 0, 1000), put_event(s, 0, 1, 800, 1200);
+    put_event(s, 1, 0, 0, 1500);
+    assert_ok(mba_store_close(s));
+    assert_ok(mba_store_open(&s, scratch("half.db")));
+    assert_ok(mba_ranks_read(&r, s));
+    assert_true(r->arrivals == 0 && isnan(r->skew_s) && isnan(r->rank[0].wait_s) && isnan(r->rank[1].wait_s));
+    const mba_collective_view *c = &r->collective[0];
+    assert_true(isnan(c->skew_s) && isnan(c->wait_s) && isnan(c->transfer_s) && isnan(c->bus_gbs));
+    mba_ranks_free(r);
+    assert_ok(mba_store_close(s));
+}
+
 static void a_store_of_one_rank_has_no_ranks(void **state)
 {
     mba_store *s;
@@ -145,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_transfers_and_overlap_are_as_worked_out),
+        cmocka_unit_test(what_a_rank_did_not_record_is_absent),
         cmocka_unit_test(a_store_of_one_rank_has_no_ranks),
         cmocka_unit_test(an_event_of_a_rank_that_is_not_there_is_refused),
         cmocka_unit_test(clocks_of_one_host_agree),

@@ -2,6 +2,7 @@
 /* ranks.c -- see ranks.h. */
 #include "scope/ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,9 @@ static void take_collective(mba_ranks *r, mba_collective_view *c, int64_t step, 
     }
 }
 
+/* Nothing is known of what not all ranks recorded. */
+static void forget(mba_collective_view *c) { c->skew_s = c->skew_most_s = c->wait_s = c->transfer_s = NAN; }
+
 static mba_status take_collectives(mba_ranks *r)
 {
     double *skews = calloc((size_t)(r->ncollectives * r->steps) + 1, sizeof *skews);
@@ -126,11 +130,14 @@ static mba_status take_collectives(mba_ranks *r)
     for (int64_t k = 0; k < r->ncollectives; k++) {
         mba_collective_view *c = &r->collective[k];
         const double         R = (double)r->ranks, halves = strcmp(c->node->op, "allreduce") ? 1 : 2;
+        const int64_t        before = r->arrivals;
         for (int64_t s = 0; s < r->steps; s++) take_collective(r, c, s, skews);
-        c->bus_gbs = 1e-9 * halves * c->bytes * (R - 1) / R / c->transfer_s;
+        if (r->arrivals == before) forget(c);
+        c->bus_gbs = c->transfer_s > 0 ? 1e-9 * halves * c->bytes * (R - 1) / R / c->transfer_s : NAN;
         if (c->skew_most_s > r->skew_most_s) r->skew_most_s = c->skew_most_s;
     }
-    r->skew_s = mba__median(skews, r->arrivals);
+    r->skew_s = r->arrivals ? mba__median(skews, r->arrivals) : NAN;
+    for (int64_t k = 0; k < r->ranks && !r->arrivals; k++) r->rank[k].wait_s = NAN;
     free(skews);
     for (int64_t k = 0; k < r->ranks; k++)
         if (r->rank[k].last > r->rank[r->straggler].last) r->straggler = k;

@@ -246,12 +246,18 @@ static mba_status run_slots(mba__run *r, double *loss)
     r->step.loss_max = joint ? mba_guard_loss_max(&r->guard) : 0;
     for (int64_t m = 0; m < r->micros && st == MBA_OK; m++) {
         mba_world_mark(r->world, r->step.index, MBA_WORLD_COMPUTES);
-        if (!joint && (st = bind_micro(r, m, &r->step)) != MBA_OK) break;
+        bool away = !joint && (st = bind_micro(r, m, &r->step)) != MBA_OK;
+        if (r->parts > 1 && mba__run_agree_flag(r, &away, true) != MBA_OK) away = true; // nobody waits in the step
+        if (away) break;
         st = mba__slots_begin(r->sums, m);
         if (st == MBA_OK)
             st = mba_program_run(r->s.program, joint ? MBA_STEP : MBA_FORWARD | MBA_BACKWARD, &r->step, NULL);
         if (st == MBA_OK) st = mba_program_wait(r->s.program);
         if (st == MBA_OK) st = mba__slots_end(r->sums, m);
+        if (st != MBA_OK && (joint || r->parts > 1)) {
+            free(each);
+            return st; // the others wait in the step, not for losses: this rank ends the run (mba_cluster_fail)
+        }
         each[m] = st == MBA_OK ? *(const float *)mba_session_at(&r->s, "loss") : 0;
         bool bad = !isfinite(each[m]);
         if (r->parts > 1 && st == MBA_OK) st = mba__run_agree_flag(r, &bad, true); // its other parts end there too

@@ -216,7 +216,7 @@ def main():
     done = sh(args.program, "data", "prepare", "--out", args.data, f"{base}/text")
     if done.returncode:
         sys.exit(done.stdout)
-    rng, bad, hosts = random.Random(args.seed), 0, None
+    rng, bad, hosts, skipped = random.Random(args.seed), 0, None, []
     whole = Trial("kill", args, base, None, rng)
     run = whole.start("whole")
     if run.wait(timeout=120):
@@ -225,11 +225,13 @@ def main():
     for kind in args.only.split(","):
         if kind in ("link", "disk") and (os.geteuid() or not shutil.which("ip")):
             print(f"{kind}: skipped: needs root and ip")
+            skipped.append(kind)
             continue
         try:
             hosts = Hosts(base) if kind == "link" else None
         except OSError as e:
             print(f"link: skipped: no network namespaces here: {e}")
+            skipped.append(kind)
             continue
         good = k = 0
         count = COUNTS[kind] if args.all else 1
@@ -250,7 +252,9 @@ def main():
         print(f"folders: {base}")
     else:
         shutil.rmtree(base, ignore_errors=True)
-    return bad > 0
+    if skipped:
+        print(f"not tested: {', '.join(skipped)}")
+    return 1 if bad else 77 if skipped else 0
 
 
 if __name__ == "__main__":

@@ -58,8 +58,9 @@ static struct {
     char              version[32];
     const mba_device *device;
     char             *stage[2]; /* on the device: what a host sends, what it receives */
-    _Atomic bool      aborted;
-} nccl;
+    pthread_mutex_t   lock;     /* who asks, aborts or destroys the communicator: two threads may want to at once */
+    _Atomic bool      aborted;  /* it is no longer ours */
+} nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- the library ---- */
 
@@ -144,7 +145,9 @@ bool mba_nccl_is_open(void) { return atomic_load(&nccl.comm) != NULL; }
 
 void mba_nccl_close(void)
 {
-    comm c = atomic_exchange(&nccl.comm, NULL);
+    pthread_mutex_lock(&nccl.lock);
+    comm c = atomic_load(&nccl.aborted) ? NULL : atomic_exchange(&nccl.comm, NULL);
+    pthread_mutex_unlock(&nccl.lock);
     for (int k = 0; k < 2; k++) {
         if (nccl.stage[k]) nccl.device->dealloc(nccl.stage[k]);
         nccl.stage[k] = NULL;
@@ -154,10 +157,11 @@ void mba_nccl_close(void)
 
 mba_status mba_nccl_check(void)
 {
-    comm c = atomic_load(&nccl.comm);
-    int  error = SUCCESS;
-    if (!c || atomic_load(&nccl.aborted)) return MBA_OK;
-    const int e = nccl.f.async(c, &error);
+    int error = SUCCESS;
+    pthread_mutex_lock(&nccl.lock);
+    comm      c = atomic_load(&nccl.aborted) ? NULL : atomic_load(&nccl.comm);
+    const int e = c ? nccl.f.async(c, &error) : SUCCESS;
+    pthread_mutex_unlock(&nccl.lock);
     if (e != SUCCESS) return failed(e, "say how it is");
     return error == SUCCESS || error == IN_PROGRESS ? MBA_OK : failed(error, "exchange with the other ranks");
 }
@@ -173,8 +177,11 @@ void mba_nccl_abort(void)
 {
     const struct timespec nap = { 0, 1000000 };
     pthread_t             t;
-    comm                  c = atomic_load(&nccl.comm);
-    if (!c || atomic_exchange(&nccl.aborted, true)) return;
+    pthread_mutex_lock(&nccl.lock);
+    comm c = atomic_load(&nccl.comm);
+    if (c && atomic_exchange(&nccl.aborted, true)) c = NULL; // another thread aborts it
+    pthread_mutex_unlock(&nccl.lock);
+    if (!c) return;
     if (pthread_create(&t, NULL, abort_now, c)) return;
     pthread_detach(t);
     for (int i = 0; i < ABORT_MS && atomic_load(&nccl.comm); i++) nanosleep(&nap, NULL); // a stuck GPU ends nothing
@@ -184,7 +191,7 @@ void mba_nccl_abort(void)
 
 static mba_status ready(comm *c)
 {
-    *c = atomic_load(&nccl.comm);
+    *c = atomic_load(&nccl.aborted) ? NULL : atomic_load(&nccl.comm);
     return *c ? MBA_OK : mba_fail(MBA_E_DEVICE, "this rank cannot exchange\nwhy: its communicator of NCCL is not open");
 }
 

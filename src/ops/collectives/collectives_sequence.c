@@ -84,6 +84,21 @@ static mba_cost send_cost(const mba_node *n)
 
 static mba_cost receive_cost(const mba_node *n) { return (mba_cost){ .write_bytes = mba_tensor_bytes(n->out[Y]) }; }
 
+/* What one rank sends and the other receives: one exchange, counted where it is sent. */
+static mba_status send_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    const sequence_attr *a = attr_of(n);
+    (void)m;
+    if (sequence_peer(a, a->shift) >= 0) mba_plan_exchange(p, 1, mba_tensor_bytes(n->in[X]));
+    return MBA_OK;
+}
+
+static mba_status receive_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
+{
+    (void)p, (void)n, (void)m;
+    return MBA_OK;
+}
+
 /* ---- gather_prefix ---- */
 
 static mba_status gather_shape(const mba_node *n, mba_type *out)
@@ -131,6 +146,9 @@ static mba_status gather_plan(mba_plan *p, const mba_node *n, const mba_machine 
     (void)m;
     mba_plan_scratch(p, "own part", (size_t)mba_tensor_bytes(part));
     mba_plan_scratch(p, "part of another rank", (size_t)mba_tensor_bytes(part));
+    const mba_place at = attr_of(n)->place;
+    const int64_t   peers = n->op == &mba_op_gather_prefix_bwd ? at.rank : at.ranks - 1 - at.rank;
+    for (int64_t d = 1; d <= peers && d <= MBA_EXCHANGE_MAX; d++) mba_plan_exchange(p, d, mba_tensor_bytes(part));
     return MBA_OK;
 }
 
@@ -150,7 +168,7 @@ const mba_op mba_op_send = {
     .grad = send_grad,
     .cost = send_cost,
     .ref = send_ref,
-    .cpu = (const mba_variant[]){ { "post", NULL, MBA_CPU(send_fwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "post", send_plan, MBA_CPU(send_fwd) }, { 0 } },
 };
 
 const mba_op mba_op_receive = {
@@ -163,7 +181,7 @@ const mba_op mba_op_receive = {
     .grad = receive_grad,
     .cost = receive_cost,
     .ref = receive_ref,
-    .cpu = (const mba_variant[]){ { "wait", NULL, MBA_CPU(receive_fwd) }, { 0 } },
+    .cpu = (const mba_variant[]){ { "wait", receive_plan, MBA_CPU(receive_fwd) }, { 0 } },
 };
 
 const mba_op mba_op_gather_prefix = {
