@@ -317,10 +317,14 @@ static bool shared_path(const facts *f, mba_advice *tip)
 {
     tip->remedy = "keep more values in registers, or use wider accesses to shared memory";
     if (!limited_by(f, tip, f->l1, "L1/shared data paths")) return false;
-    if (!(1 - f->issue / f->l1 < tip->kernel_saved)) return true;
-    tip->kernel_saved = fmax(0, 1 - f->issue / f->l1);
-    EVIDENCE(tip, "L1/shared data paths are busy for %.0f %% of the time, issue slots for %.0f %%", 100 * f->l1,
-             100 * f->issue);
+    if (1 - f->issue / f->l1 < tip->kernel_saved) {
+        tip->kernel_saved = fmax(0, 1 - f->issue / f->l1);
+        EVIDENCE(tip, "L1/shared data paths are busy for %.0f %% of the time, issue slots for %.0f %%", 100 * f->l1,
+                 100 * f->issue);
+    }
+    const size_t said = strlen(tip->evidence);
+    if (isnan(mba_counter_value(f->k, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")))
+        snprintf(tip->evidence + said, sizeof tip->evidence - said, "; bank conflicts were not counted");
     return true;
 }
 
