@@ -103,8 +103,8 @@ static void limits_card(mba_buf *b, const runs *r)
     mba_buf_put(b, "</ul><div class=\"lrs\">");
     for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
     mba_buf_add(b,
-                "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel, tensor units "
-                "first, if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
+                "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel "
+                "if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
                 "work can take here, set by memory, tensor, vector or special work. On chip: L1/shared memory, issue "
                 "slots, vector pipes, special functions. Host: gaps between kernels, copies. <a "
                 "href=\"#fig2\">Roofline</a></p></div>",
