@@ -54,11 +54,11 @@ static void where_time_goes(mba_buf *b, const mba_matrix *m)
         sentence(b, "SSM operators: ", m->sentence[1]);
         return;
     }
-    mba_buf_add(
-        b,
-        "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of a Mamba-2 "
-        "step</b>; fused, %.0f and %.0f\u00a0%%. ",
-        theirs[1], theirs[0], ours[1], ours[0]);
+    mba_buf_add(b,
+                "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of the "
+                "GPU time of a "
+                "Mamba-2 step</b>; fused, %.0f and %.0f\u00a0%%. ",
+                theirs[1], theirs[0], ours[1], ours[0]);
 }
 
 /* ---- matrix ---- */
