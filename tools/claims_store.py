@@ -15,7 +15,8 @@ ALL_COLUMNS = {"event": ("id", "what", "start_ns", "duration_ns", "stream", "ste
                         "write_bytes", "filled"),
                "launch": ("id", "node", "kernel", "tensor_flops", "fma_ops", "half2_ops", "special_ops", "load_bytes",
                           "store_bytes", "least_bytes"),
-               "kernel": ("id", "name", "symbol", "op", "kind", "class", "limiter"),
+               "kernel": ("id", "name", "symbol", "op", "kind", "class", "limiter", "smem_static_bytes", "smem_dynamic_bytes",
+                          "blocks_per_sm", "waves"),
                "counter": ("kernel", "metric", "value", "metric_set"), "sheet": ("key", "text", "number"),
                "parameter": ("name", "value"), "ceiling": ("name", "rate", "how")}
 
@@ -63,7 +64,8 @@ TABLES = [
        q.kind = 'gemm' or (q.kind = 'embedding/loss' and ({product})) as product,
        (select sum(value) from c where c.kernel = q.id and metric glob 'sm__ops_path_tensor_src_*') as tensor,
        (select nullif(count(*), count(least_b)) from w where w.kernel = q.id) is null as planned,
-       {metrics} from (select id, name, ifnull(symbol, name) as symbol, op, kind, class, limiter from kernel_) q
+       {metrics} from (select id, name, ifnull(symbol, name) as symbol, op, kind, class, limiter,
+       smem_static_bytes + smem_dynamic_bytes as smem, blocks_per_sm, waves from kernel_) q
        where exists (select 1 from e where e.kernel = q.id)""",
     """create temp table lanes as select id, 2 * ffma + fadd + fmul + 4 * hfma + 2 * hadd + 2 * hmul as vector,
        2 * (ffma + fadd + fmul) + 4 * (hfma + hadd + hmul) as lane_flops, 32 * xu as special from k""",

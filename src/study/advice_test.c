@@ -7,6 +7,7 @@
 
 #include "scope/export.h"
 #include "study/advice.h"
+#include "study/limiter.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
@@ -175,6 +176,28 @@ static void sectors_that_cost_nothing_are_no_cause(void **state)
     for (int i = 0; i < n; i++) assert_string_not_equal(tip[i].cause, "uncoalesced loads");
 }
 
+/* Fewer registers let no further block fit where shared memory or the grid allows none either. */
+static void low_occupancy_names_all_that_limits_it(void **state)
+{
+    (void)state;
+    mba_kernel_view k = *kernel("fault_shared_occupancy");
+    mba_row_kernel  row = *k.row;
+    mba_advice      tip[MBA_ADVICE_MAX];
+    k.row = &row;
+    row.limiter = "registers";
+    assert_string_equal(mba_occupancy_limiter(analysis, &k), "registers and shared memory");
+    assert_true(mba_advice_of(analysis, &k, tip) > 0);
+    assert_string_equal(tip[0].cause, "low occupancy");
+    assert_non_null(strstr(tip[0].remedy, "fewer registers and less shared memory"));
+    assert_non_null(strstr(tip[0].evidence, "by registers and shared memory"));
+    row.smem_dynamic_bytes = row.smem_static_bytes = 0;
+    assert_string_equal(mba_occupancy_limiter(analysis, &k), "registers");
+    row.waves = 1;
+    assert_string_equal(mba_occupancy_limiter(analysis, &k), "registers and the grid");
+    const int n = mba_advice_of(analysis, &k, tip);
+    for (int i = 0; i < n; i++) assert_string_not_equal(tip[i].cause, "low occupancy");
+}
+
 /* ---- smaller stores ---- */
 
 static void same_advice(const mba_analysis *x, const mba_analysis *y, int *tips)
@@ -228,6 +251,7 @@ int main(void)
         cmocka_unit_test(nothing_is_said_without_counters),
         cmocka_unit_test(a_kernel_at_its_floor_gets_no_advice),
         cmocka_unit_test(sectors_that_cost_nothing_are_no_cause),
+        cmocka_unit_test(low_occupancy_names_all_that_limits_it),
         cmocka_unit_test(advice_of_an_export_is_that_of_its_store),
     };
     return cmocka_run_group_tests(tests, open_store, close_store);

@@ -207,7 +207,7 @@ static const claim_row rows[MBA_CLAIMS] = {
       false,
       false,
       { WITH(busy, 50, "50 % as busy"), WITH(busy, 70, "70 % as busy"),
-        WITH(registers, 1, "latency where registers limit occupancy") } },
+        WITH(registers, 1, "latency where registers alone limit occupancy") } },
 };
 
 /* ---- one store ---- */

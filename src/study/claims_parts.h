@@ -20,7 +20,7 @@ typedef struct claim_rules {
     double vector_bound;                    /* from here on a rule calls mixed kernels vector-bound */
     double l1_low, l1_high;                 /* hit rates */
     double sizes_alike;                     /* factor of parameters */
-    double registers;                       /* 1: latency where registers limit occupancy counts as a limit of F11 */
+    double registers;                       /* 1: latency where registers alone limit occupancy is a limit of F11 */
 } claim_rules;
 extern const claim_rules mba__claim_rules;
 

@@ -192,7 +192,7 @@ static void say_kernels(char *text, size_t room, int claim, const row_sum *s)
                  range_of(s, 0).s, range_of(s, 1).s);
         break;
     case 10:
-        mba__say(text, room, "DRAM limits %s %% of SSM time, latency %s %%; registers limit occupancy for %s %%",
+        mba__say(text, room, "DRAM limits %s %% of SSM time, latency %s %%; registers alone limit occupancy for %s %%",
                  range_of(s, 0).s, range_of(s, 1).s, range_of(s, 2).s);
         break;
     default: break;
