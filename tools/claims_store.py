@@ -15,8 +15,8 @@ ALL_COLUMNS = {"event": ("id", "what", "start_ns", "duration_ns", "stream", "ste
                         "write_bytes", "filled"),
                "launch": ("id", "node", "kernel", "tensor_flops", "fma_ops", "half2_ops", "special_ops", "load_bytes",
                           "store_bytes", "least_bytes"),
-               "kernel": ("id", "name", "symbol", "op", "kind", "class", "limiter", "smem_static_bytes", "smem_dynamic_bytes",
-                          "blocks_per_sm", "waves"),
+               "kernel": ("id", "name", "symbol", "op", "kind", "class", "limiter", "smem_static_bytes",
+                          "smem_dynamic_bytes", "blocks_per_sm", "waves"),
                "counter": ("kernel", "metric", "value", "metric_set"), "sheet": ("key", "text", "number"),
                "parameter": ("name", "value"), "ceiling": ("name", "rate", "how")}
 
