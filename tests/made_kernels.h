@@ -23,7 +23,7 @@ enum { MADE_MAX = 4 };
 
 typedef struct made_run {
     const char *file, *workload, *unit, *foreign, *variant;
-    double      units;
+    double      units, watts; /* watts: a power limit; 0: none */
     made_kernel k[MADE_MAX];
 } made_run;
 
@@ -105,6 +105,7 @@ static void made_machine(mba_store *s, const made_run *r)
     assert_ok(mba_env_put_text(s, "gpu.name", "read", "GPU A"));
     assert_ok(mba_env_put_text(s, "run.workload", "given", "%s", r->workload ? r->workload : "made-up"));
     assert_ok(mba_env_put_text(s, "run.unit", "given", "%s", r->unit ? r->unit : "tokens"));
+    if (r->watts > 0) assert_ok(mba_env_put_number(s, "run.power_limit", "given", r->watts, "W"));
     if (r->foreign) assert_ok(mba_env_put_text(s, "run.foreign", "given", "%s", r->foreign));
     assert_ok(mba_env_put_number(s, "gpu.sms", "read", 10, ""));
     assert_ok(mba_env_put_number(s, "run.units", "given", r->units > 0 ? r->units : 64, "tokens"));

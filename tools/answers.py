@@ -81,7 +81,7 @@ def fusion():
     require(min(slower) > 0, "fusing C B^T alone makes SSD slower")
     gain = lambda way: extent([1 / q for q in quotients(times, "fused", way) + [suite(way, "mamba2-headline")]],
                               "{:.1f}", "×")
-    return (f"Fusing C·Bᵀ alone makes SSD {extent(slower, '{:.0f}')} % slower; fusing everything gives "
+    return (f"C·Bᵀ alone makes SSD {extent(slower, '{:.0f}')} % slower (1: spread); fusing everything gives "
             f"{gain('forward')} forward, {gain('backward')} backward.")
 
 
@@ -92,7 +92,7 @@ def best_ratio():
         if r["what"] == "Q2" and r["metric"] == "gain":
             gains["whole step" if r["shape"].endswith(", whole step") else "SSM"].append(100 * (float(r["value"]) - 1))
     require(max(gains["SSM"]) < 10, "no ratio makes SSM kernels much faster")
-    return (f"16:1 will do: at equal area or power the best gains SSM kernels {extent(gains['SSM'], '{:.0f}')} %, "
+    return (f"16:1 for SSM kernels: at equal area or power the best gains {extent(gains['SSM'], '{:.0f}')} %, "
             f"whole steps {extent(gains['whole step'], '{:.0f}')} %.")
 
 

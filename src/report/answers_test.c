@@ -46,7 +46,8 @@ static void between(char *out, size_t room, const char *at, const char *from, co
     snprintf(out, room, "%.*s", (int)(end - begin), begin);
 }
 
-/* What the matrix marks in the column of a run is what the table of claims of that run says. */
+/* What the matrix marks in the column of a run is what the table of claims of that run says. F1 to F3 are statements
+ * about several models: their table has a number and no verdict, as `show claims` has. */
 static void the_matrix_and_the_claims_of_a_run_agree(void **state)
 {
     static const int columns[SUITE] = { MBA_COLUMN_FUSED, MBA_COLUMN_MAMBA1, MBA_COLUMN_BASELINE,
@@ -70,7 +71,8 @@ static void the_matrix_and_the_claims_of_a_run_agree(void **state)
             at = strstr(at, from);
             assert_non_null(at);
             between(own, sizeof own, at, "<span class=\"chip ", "\">");
-            if (strcmp(own, cell)) fail_msg("F%d of %s: %s in the matrix, %s in its table", k, suite[i], cell, own);
+            const char *want = k <= 3 && strcmp(cell, "open") ? "number" : cell;
+            if (strcmp(own, want)) fail_msg("F%d of %s: %s in the matrix, %s in its table", k, suite[i], cell, own);
         }
     }
     assert_ok(mba_stores_close(&r));

@@ -101,23 +101,36 @@ static bool is_first(const mba_best_ratio *all, int row)
     return *all->row[row].op != 0;
 }
 
-/* "keep 16 : 1 for ..: ssd (at most 1.01 ×), ssd_bwd (at most 1.02 ×)": no ratio makes them faster, at any share. */
+/* What another rate of special functions alone gives any SSM operator or step. */
+static double most_special(const mba_best_ratio *all)
+{
+    double most = 0;
+    for (int i = 0; i < all->n; i++)
+        for (int e = 0; e < AREAS; e++)
+            for (int t = 0; t < MBA_RATIO_TENSOR; t++)
+                for (int x = 0; x < MBA_RATIO_SPECIAL && mba_ratio_tensor[t] == 1; x++)
+                    most = fmax(most, all->row[i].base_ms / all->row[i].ms[areas[e]][t][x]);
+    return most;
+}
+
+/* "Keep 16 : 1 for SSM kernels (another gives at most 1.04 ×)": those that no ratio makes faster, at any share. */
 static int say_kept(mba_buf *b, const mba_best_ratio *all, double helps)
 {
-    int kept = 0;
+    int    kept = 0, changed = 0;
+    double most = 0;
     for (int i = 0; i < all->n; i++) {
-        const best x = best_of_areas(all, all->row[i].op);
-        if (!is_first(all, i) || x.gain >= helps) continue;
-        if (!kept++)
-            mba_buf_add(b, "keep %s\u00a0:\u00a01 for SSM operators that another ratio does not help: ",
-                        mba_num(all->tensor).s);
-        else mba_buf_put(b, ", ");
-        mba_buf_add(b, "%s (at most %.2f\u00a0×)", all->row[i].op, x.gain);
+        if (!is_first(all, i)) continue;
+        const double gain = best_of_areas(all, all->row[i].op).gain;
+        if (gain >= helps) changed++;
+        else kept++, most = fmax(most, gain);
     }
+    if (kept)
+        mba_buf_add(b, "Keep %s\u00a0:\u00a01 for %sSSM kernels (another gives at most %.2f\u00a0×)",
+                    mba_num(all->tensor).s, changed ? "most " : "", most);
     return kept;
 }
 
-/* "selective_scan: 4 : 1, 1.1 × as fast with 25 % of the area, 8 : 1, 1.2 × with 50 %". */
+/* "; selective_scan 4 : 1 (1.1 ×) with 25 % of the area, 8 : 1 (1.2 ×) with 50 %". */
 static void say_changed(mba_buf *b, const mba_best_ratio *all, double helps, bool any)
 {
     for (int i = 0; i < all->n; i++) {
@@ -126,35 +139,32 @@ static void say_changed(mba_buf *b, const mba_best_ratio *all, double helps, boo
         any = true;
         for (int e = 0; e < AREAS; e++) {
             const best x = best_of(all, all->row[i].op, areas[e]);
-            mba_buf_add(b, "%s%s\u00a0:\u00a01 (%s\u00a0×) with %s\u00a0%%", e ? ", " : "", mba_num(x.ratio).s,
-                        mba_two_digits(x.gain).s, area_words[e]);
+            mba_buf_add(b, "%s%s\u00a0:\u00a01 (%s\u00a0×) with %s\u00a0%% of the area", e ? ", " : "",
+                        mba_num(x.ratio).s, mba_two_digits(x.gain).s, area_words[e]);
         }
     }
 }
 
-/* What to do for each SSM operator, at all shares of the area that tensor units may have; then whole steps. */
+/* What to do for SSM operators, at all shares of the area that tensor units may have; then for whole steps, and for
+ * special functions. */
 static void ratio_heading(mba_buf *b, const mba_stores *r, int run)
 {
     const mba_best_ratio *all = &r->whatif->ratio;
     const double          helps = helps_from(r->whatif);
-    double                power = 0;
     (void)run;
-    mba_buf_put(b, "SIMULATED at equal area: ");
-    const int kept = say_kept(b, all, helps);
-    say_changed(b, all, helps, kept > 0);
-    for (int i = 0; i < all->n; i++)
-        if (*all->row[i].op) power = fmax(power, mba_ratio_best(&all->row[i], MBA_EQUAL_POWER).gain);
-    mba_buf_add(
-        b,
-        ", whether tensor units have 25, 50 or 75\u00a0%% of the area; at equal power at most %.2f\u00a0×. Whole "
-        "steps, for their matrix products: ",
-        power);
+    say_changed(b, all, helps, say_kept(b, all, helps) > 0);
+    double most = 0, gain = 0;
     for (int e = 0; e < AREAS; e++) {
         const best x = best_of(all, "", areas[e]);
-        mba_buf_add(b, "%s%s\u00a0:\u00a01 (up to %s\u00a0×) with %s\u00a0%%", e ? ", " : "", mba_num(x.ratio).s,
-                    mba_two_digits(x.gain).s, area_words[e]);
+        if (x.gain >= helps && x.ratio > most) most = x.ratio;
+        gain = fmax(gain, x.gain);
     }
-    mba_buf_add(b, ". The %s has %s\u00a0:\u00a01", all->machine, mba_num(all->tensor).s);
+    if (most > 0)
+        mba_buf_add(b, "; up to %s\u00a0:\u00a01 helps steps that are mostly GEMM (at most %s\u00a0×)", mba_num(most).s,
+                    mba_two_digits(gain).s);
+    const double special = most_special(all);
+    mba_buf_add(b, "; vector : special is %s\u00a0:\u00a01, and changing it alone %s (at most %.2f\u00a0×). SIMULATED",
+                mba_num(all->vector).s, special < helps ? "does not help" : "helps", special);
 }
 
 /* ---- drawing ---- */
@@ -234,11 +244,19 @@ const mba_figure mba_figure_ratio = {
 
 void mba_ratio_sure(mba_buf *b, const mba_stores *r)
 {
-    const mba_wi_score *s = &r->whatif->score[2];
-    mba_buf_put(b, "simulated, shares of area and power assumed");
+    const mba_wi_score   *s = &r->whatif->score[2];
+    const mba_best_ratio *all = &r->whatif->ratio;
+    double                power = 0;
+    for (int i = 0; i < all->n; i++)
+        if (*all->row[i].op) power = fmax(power, mba_ratio_best(&all->row[i], MBA_EQUAL_POWER).gain);
+    mba_buf_add(b,
+                "simulated at equal area, tensor units 25, 50 or 75\u00a0%% of it (at equal power SSM kernels gain at "
+                "most %.2f\u00a0×); shares of area and power are assumed",
+                power);
     if (s->points)
-        mba_buf_add(b,
-                    "; %d machines imitated on an H200 were predicted with errors of up to %s %%, none of them with an "
-                    "SSM kernel, so a smaller gain is not a finding",
-                    s->points, mba_two_digits(s->worst).s);
+        mba_buf_add(
+            b,
+            "; %d loops on machines imitated on an H200 were predicted with errors of up to %s %%, so a smaller "
+            "gain is not a finding; SSM kernels there: docs/simulator.md",
+            s->points, mba_two_digits(s->worst).s);
 }

@@ -7,6 +7,7 @@
 
 #include "report/figure.h"
 #include "scope/blocks.h"
+#include "study/limiter.h"
 
 enum { MOST = 24, REASONS = 24 };
 
@@ -389,17 +390,25 @@ static void fig8_heading(mba_buf *b, const mba_stores *r, int run)
     const mba_analysis *a = r->run[run].a;
     const struct {
         const char *word;
-    } why[] = { { "registers" }, { "shared memory" }, { "threads" }, { "blocks" }, { "grid" } };
-    double s = 0, by[5] = { 0 };
+    } why[] = { { "registers" },
+                { "shared memory" },
+                { "threads" },
+                { "blocks" },
+                { "grid" },
+                { "registers and shared memory" },
+                { "registers and the grid" },
+                { "registers, shared memory and the grid" } };
+    enum { WHY = sizeof why / sizeof *why };
+    double s = 0, by[WHY] = { 0 };
     int    top = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !k->row->limiter) continue;
         s += k->step_s;
-        for (int j = 0; j < 5; j++)
-            if (strstr(k->row->limiter, why[j].word)) by[j] += k->step_s;
+        for (int j = 0; j < WHY; j++)
+            if (!strcmp(mba_occupancy_limiter(a, k), why[j].word)) by[j] += k->step_s;
     }
-    for (int j = 1; j < 5; j++)
+    for (int j = 1; j < WHY; j++)
         if (by[j] > by[top]) top = j;
     if (s > 0)
         mba_buf_add(b, "Occupancy is limited by %s for %s %% of the kernel time",
@@ -510,20 +519,22 @@ void mba_registers_explained(mba_buf *b, const mba_stores *r, int run)
     mba_assert(run >= 0 && run < r->n);
     const mba_analysis *a = r->run[run].a;
     const mba_whatif   *w = r->whatif;
-    double              by = 0, all = 0;
+    double              by = 0, tied = 0, all = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (k->launches <= 0 || !k->row->limiter) continue;
         all += k->step_s;
-        if (strstr(k->row->limiter, "register")) by += k->step_s;
+        const char *limiter = mba_occupancy_limiter(a, k);
+        if (!strcmp(limiter, "registers")) by += k->step_s;
+        else if (strstr(limiter, "registers")) tied += k->step_s;
     }
     if (!(all > 0)) return;
     mba_buf_add(
         b,
-        "<p><b>Registers.</b> They limit the occupancy of kernels with %s %% of the time: no further block fits "
-        "beside those that run. That is not a limit of time: it costs time only where the warps that do fit "
-        "wait for latency.",
-        mba_num(100 * by / all).s);
+        "<p><b>Registers.</b> They alone limit the occupancy of kernels with %s %% of the time, and together with "
+        "shared memory or the grid of %s %%: no further block fits beside those that run. That is not a limit of time: "
+        "it costs time only where the warps that do fit wait for latency.",
+        mba_num(100 * by / all).s, mba_num(100 * tied / all).s);
     for (int m = 0; w && m < w->nmodels; m++)
         for (int k = 0; k < w->ncurves && !strcmp(w->model[m].name, a->workload); k++)
             for (int i = 0; i < w->curve[k].n && !strcmp(w->curve[k].key, "registers"); i++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/figure.h"
+#include "report/ssm_runs.h"
 
 static bool has_energy(const mba_stores *r, int run)
 {
@@ -55,6 +56,19 @@ static mba_status numbers(mba_grid *g, const mba_stores *r, int run)
     return MBA_OK;
 }
 
+static bool differs_in_power_only(const mba_analysis *x, const mba_analysis *y)
+{
+    return !strcmp(x->workload, y->workload) && !strcmp(x->parameters, y->parameters) && !strcmp(x->batch, y->batch)
+           && x->units == y->units && mba_run_is_foreign(x) == mba_run_is_foreign(y)
+           && !strcmp(mba_run_device(x), mba_run_device(y)) && !strcmp(mba_variants_of(x).s, mba_variants_of(y).s);
+}
+
+/* "token", "image", "graph" */
+static const char *one_unit(const mba_analysis *a)
+{
+    return !strcmp(a->unit, "images") ? "image" : !strcmp(a->unit, "graphs") ? "graph" : "token";
+}
+
 /* The power limit at which a unit takes the least energy, of stores that differ in nothing else. */
 static void add_sweep(mba_buf *b, const mba_stores *r, int run)
 {
@@ -62,8 +76,7 @@ static void add_sweep(mba_buf *b, const mba_stores *r, int run)
     int                 best = run;
     for (int i = 0; i < r->n; i++) {
         const mba_analysis *x = r->run[i].a;
-        if (isnan(mba_env_value(x, "run.power_limit")) || strcmp(x->workload, a->workload) || x->units != a->units)
-            continue;
+        if (isnan(mba_env_value(x, "run.power_limit")) || !differs_in_power_only(x, a)) continue;
         if (r->run[i].energy.unit_j < r->run[best].energy.unit_j) best = i;
     }
     if (best == run) return;
@@ -84,8 +97,8 @@ static void heading(mba_buf *b, const mba_stores *r, int run)
             const double x = r->run[i].energy.unit_j, y = r->run[j].energy.unit_j;
             if (!(x > 0) || !(y > 0) || ours->units != peer->units) continue;
             mba_buf_html(b, ours->workload);
-            mba_buf_add(b, ": %s mJ per token in ours, %s in the peer's program, %s\u00a0×", mba_num(1e3 * x).s,
-                        mba_num(1e3 * y).s, mba_num(y / x).s);
+            mba_buf_add(b, ": %s mJ per %s in ours, %s in the peer's program, %s\u00a0×", mba_num(1e3 * x).s,
+                        one_unit(ours), mba_num(1e3 * y).s, mba_num(y / x).s);
             add_sweep(b, r, i);
             return;
         }

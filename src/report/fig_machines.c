@@ -72,7 +72,7 @@ static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
 }
 
 /* Speed relative to the machine of the runs: the geometric mean over the models that fit both; 0: none does. */
-static double times_faster(const mba_whatif *w, int machine, mba_wi_set set)
+static double times_faster(const mba_whatif *w, int machine, mba_wi_set set, int *of)
 {
     double sum = 0;
     int    n = 0;
@@ -80,6 +80,7 @@ static double times_faster(const mba_whatif *w, int machine, mba_wi_set set)
         const double ratio = w->model[m].machine[set][own_machine(w)].ms / w->model[m].machine[set][machine].ms;
         if (isfinite(ratio) && ratio > 0) sum += log(ratio), n++;
     }
+    if (of) *of = n;
     return n ? exp(sum / n) : 0;
 }
 
@@ -90,12 +91,14 @@ static void machine_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     mba_buf_put(b, "SIMULATED with equal kernels:");
     for (int k = 0; k < w->nmachines; k++) {
-        const double faster = times_faster(w, k, MBA_WI_EQUAL);
+        int          n;
+        const double faster = times_faster(w, k, MBA_WI_EQUAL, &n);
         if (k == own_machine(w) || !(faster > 0)) continue;
-        mba_buf_add(b, "%s %s %s", any ? "," : "", w->machines[k], mba_two_digits(faster).s);
+        mba_buf_add(b, "%s %s %s (%d)", any ? "," : "", w->machines[k], mba_two_digits(faster).s, n);
         any = true;
     }
-    mba_buf_add(b, " × the %s in the mean of %d model%s", w->machine, w->nmodels, w->nmodels == 1 ? "" : "s");
+    mba_buf_add(b, " × the %s; in brackets, of how many of %d model%s that is the mean", w->machine, w->nmodels,
+                w->nmodels == 1 ? "" : "s");
 }
 
 static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
@@ -173,7 +176,7 @@ void mba_machines_sure(mba_buf *b, const mba_stores *r)
     int               unchecked = 0;
     double            least = INFINITY, most = 0;
     for (int k = 0; k < w->nmachines; k++) {
-        const double faster = times_faster(w, k, MBA_WI_AS_IT_IS);
+        const double faster = times_faster(w, k, MBA_WI_AS_IT_IS, NULL);
         unchecked += w->grades[k] == 'C';
         if (k == own_machine(w) || !(faster > 0)) continue;
         least = fmin(least, faster);

@@ -31,9 +31,22 @@ static match match_of(const mba_stores *r, int run)
 
 static bool has_peer(const mba_stores *r, int run) { return run >= 0 && match_of(r, run).peer >= 0; }
 
+/* Matrix products of our head are in the class of the loss, those of a peer in GEMM: here the head is with GEMM on both
+ * sides. Its floor and launches: */
+static double of_head(const mba_analysis *a, int kind, bool floor)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < a->nkernels; i++) {
+        const mba_kernel_view *k = &a->kernel[i];
+        if (!k->product || k->kind != MBA_EMBED_LOSS || (floor && isnan(k->least_s))) continue;
+        sum += k->per_step * (floor ? k->least_s : 1);
+    }
+    return kind == MBA_GEMM ? sum : kind == MBA_EMBED_LOSS ? -sum : 0;
+}
+
 static double floor_ms(const mba_analysis *a, int kind)
 {
-    double s = 0;
+    double s = of_head(a, kind, true);
     for (int p = 0; p < MBA_PHASES; p++)
         if (a->floor_s[kind][p] > 0) s += a->floor_s[kind][p];
     return s > 0 ? 1e3 * s : NAN;
@@ -46,7 +59,7 @@ static const mba_grid_column peer_columns[] = { { "class", "operator class" }, {
 
 static double launches_of(const mba_analysis *a, int kind)
 {
-    double n = 0;
+    double n = of_head(a, kind, false);
     for (int p = 0; p < MBA_PHASES; p++) n += a->launches[kind][p];
     return n;
 }
@@ -57,7 +70,7 @@ static mba_status peer_numbers(mba_grid *g, const mba_stores *r, int run)
     mba_assert(m.ours >= 0 && m.peer >= 0);
     const mba_analysis *a = r->run[m.ours].a, *b = r->run[m.peer].a;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
-        const double ours = mba_kind_s(a, k), peer = mba_kind_s(b, k);
+        const double ours = mba_class_s(a, k), peer = mba_class_s(b, k);
         if (!(ours > 0) && !(peer > 0)) continue;
         mba_grid_text(g, mba_kind_long(k));
         mba_grid_number(g, floor_ms(a, k));
@@ -90,9 +103,9 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_range           seen = { NAN, NAN };
     (void)view;
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++) {
-        if (!(mba_kind_s(a, k) > 2e-5 * a->busy_s) && !(mba_kind_s(b, k) > 2e-5 * b->busy_s)) continue;
+        if (!(mba_class_s(a, k) > 2e-5 * a->busy_s) && !(mba_class_s(b, k) > 2e-5 * b->busy_s)) continue;
         kind[n++] = k;
-        mba_range_extend(&seen, 1e3 * mba_kind_s(a, k)), mba_range_extend(&seen, 1e3 * mba_kind_s(b, k));
+        mba_range_extend(&seen, 1e3 * mba_class_s(a, k)), mba_range_extend(&seen, 1e3 * mba_class_s(b, k));
     }
     seen = mba_decades(seen, 0.1, 100); // of times: a floor may be a billionth of them
     const mba_lanes rows = mba_lanes_for(w, n, 10, 24);
@@ -100,8 +113,8 @@ static mba_status peer_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg         s = mba_svg_begin(c, w, rows.bottom + 40, "Ours and a peer's program by operator class");
     mba_svg_axis(&s, x, rows.top - 4, rows.bottom, "ms per step (log)");
     for (int i = 0; i < n; i++) {
-        const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_kind_s(a, kind[i]),
-                     peer = 1e3 * mba_kind_s(b, kind[i]), least = floor_ms(a, kind[i]);
+        const double y = mba_lanes_at(&rows, i), ours = 1e3 * mba_class_s(a, kind[i]),
+                     peer = 1e3 * mba_class_s(b, kind[i]), least = floor_ms(a, kind[i]);
         mba_svg_text(&s, rows.left - 8, y + 4, "", 'e', "%s", mba_kind_long(kind[i]));
         if (ours > 0 && peer > 0) mba_svg_line(&s, mba_at(x, ours), y, mba_at(x, peer), y, "stem", NULL);
         if (least >= x.lo)
@@ -136,7 +149,7 @@ const mba_figure mba_figure_peers = {
     "Peers and ours · by operator class",
     "Kernel time of a step of the same workload and size by class: ours, the {peer}'s, and our {floor|operator floor}.",
     "The same collector measured both. Rules assign the peer's kernels to classes by name; work that it fuses "
-    "differently appears in another class: our head is in that of the loss, a head of its own in GEMM. Its sorts and "
+    "differently appears in another class; GEMM has the head's products on both sides. Its sorts and "
     "gathers (for the embedding) count as message passing.",
     "a store of another program at the same size: mambascope profile --workload mamba2-headline --units 16384 "
     "--range step --out peer.db -- CMD",
@@ -184,12 +197,13 @@ static mba_status store_numbers(mba_grid *g, const mba_stores *r, int run)
         mba_grid_number(g, 1e3 * a->plain_s);
         mba_grid_number(g, 1e3 * a->plain_spread_s);
         mba_grid_number(g, a->units / a->plain_s);
-        mba_grid_number(g, 1e3 * a->busy_s);
-        mba_grid_number(g, 1e3 * a->idle_s);
-        mba_grid_number(g, mba_launches_of(a));
+        const double traced = a->busy_s > 0 ? 1 : NAN; // a run of step times alone has no kernels: no zeros
+        mba_grid_number(g, traced * 1e3 * a->busy_s);
+        mba_grid_number(g, traced * 1e3 * a->idle_s);
+        mba_grid_number(g, traced * mba_launches_of(a));
         mba_grid_number(g, mba_percent_of_least(a, MBA_ALL_KERNELS));
-        mba_grid_number(g, 1e3 * mba_products_s(a));
-        mba_grid_number(g, 1e3 * mba_kind_s(a, MBA_SSM));
+        mba_grid_number(g, traced * 1e3 * mba_products_s(a));
+        mba_grid_number(g, traced * 1e3 * mba_kind_s(a, MBA_SSM));
         mba_grid_number(g, 1e6 * a->plain_s / a->units);
     }
     return MBA_OK;

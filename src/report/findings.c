@@ -384,8 +384,8 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
 
 /* ---- bands ---- */
 
-/* The claims of a run. Beside a matrix they are those of its column: only pairs with this store decide F5, F9 and F10,
- * and F1 to F3 have what holds for this run alone; the matrix has the verdicts over all runs. */
+/* The claims of a run. Beside a matrix they are those of its column: only pairs with this store decide F5, F9 and F10.
+ * F1 to F3 of one run are numbers; the matrix has the verdicts over all runs. */
 static void judge_run(const mba_stores *r, int run, mba_claim out[MBA_CLAIMS])
 {
     if (!mba_has_matrix(r)) {
@@ -393,7 +393,6 @@ static void judge_run(const mba_stores *r, int run, mba_claim out[MBA_CLAIMS])
         return;
     }
     mba_claims_judge_own(r->run[run].a, out);
-    for (int i = 0; i < MBA_CLAIMS; i++) out[i].verdict = out[i].here;
 }
 
 static void tally(mba_buf *b, const mba_analysis *a, const mba_claim *claims)
@@ -534,8 +533,8 @@ mba_status mba_part_claims(mba_buf *b, const mba_stores *r)
     if (m)
         mba_buf_put(b, "<p class=\"small\"><b>In this run</b>: what holds for it alone, as in its column of the <a "
                        "href=\"#verdicts\">matrix</a>. <b>Over all runs</b>: the verdict. They differ where a claim "
-                       "is about several models (F1 to F3) or compares stores (F5, F9, F10), and this run is not "
-                       "among those that decide.</p>");
+                       "is about several models (F1 to F3, of which a run has a number) or compares stores (F5, F9, "
+                       "F10), and this run is not among those that decide.</p>");
     mba_run_switch(b, r);
     for (int i = 0; i < r->shown; i++) {
         mba_run_open(b, r, i);

@@ -103,8 +103,8 @@ static void limits_card(mba_buf *b, const runs *r)
     mba_buf_put(b, "</ul><div class=\"lrs\">");
     for (int i = 0; i < r->n; i++) limits_bar(b, r->run[i], r->label[i]);
     mba_buf_add(b,
-                "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel, tensor units "
-                "first, if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
+                "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel "
+                "if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
                 "work can take here, set by memory, tensor, vector or special work. On chip: L1/shared memory, issue "
                 "slots, vector pipes, special functions. Host: gaps between kernels, copies. <a "
                 "href=\"#fig2\">Roofline</a></p></div>",
@@ -202,14 +202,16 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
     }
     card_open(b, "Hardware that helps · SIMULATED");
     if (!helped) mba_buf_put(b, "<h2>No single number but the clock: the rest is latency</h2>");
-    else mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models beyond doubt</h2>", helped, all);
+    else
+        mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models, if power does not limit</h2>", helped,
+                    all);
     mba_buf_put(b, "<ul class=\"fx\">");
     for (int i = 0; i < r->shown; i++)
         if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_words(r, i));
     mba_buf_add(b,
                 "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
                 "everything, apart. Bands from the errors of whole steps (measured over predicted %s to %s); "
-                "what-ifs of SSM kernels are not validated, and there is no power model. <a "
+                "what-ifs of SSM kernels were checked on imitated machines alone, and power is left out. <a "
                 "href=\"#fig13\">What-if</a></p></div>",
                 w->machine, mba_two_digits(w->low).s, mba_two_digits(w->high).s);
 }

@@ -5,10 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LOOKS = 8, TICKS_MAX = 32 };
+enum { LOOKS = 8, SHAPES = 4, TICKS_MAX = 32 };
 static const char *const paints[LOOKS] = { "msg", "ssm", "gemm", "norm", "red", "conv", "attn", "mem" };
-static const mba_shape   shapes[LOOKS] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE,
-                                           MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE };
+static const mba_shape   shapes[SHAPES] = { MBA_CIRCLE, MBA_DIAMOND, MBA_SQUARE, MBA_TRIANGLE };
 static const double      WIDE_RANGE = 12; // largest / smallest value above which the axis is logarithmic
 
 const char *mba_look_paint(int look)
@@ -17,10 +16,11 @@ const char *mba_look_paint(int look)
     return paints[look % LOOKS];
 }
 
+/* A colour that comes again comes with the next shape: 32 pairs. */
 mba_shape mba_look_shape(int look)
 {
     mba_assert(look >= 0);
-    return shapes[look % LOOKS];
+    return shapes[(look + look / LOOKS) % SHAPES];
 }
 
 void mba_lines_legend(mba_buf *b, const mba_line *l, int view)

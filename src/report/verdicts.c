@@ -54,11 +54,11 @@ static void where_time_goes(mba_buf *b, const mba_matrix *m)
         sentence(b, "SSM operators: ", m->sentence[1]);
         return;
     }
-    mba_buf_add(
-        b,
-        "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of a Mamba-2 "
-        "step</b>; fused, %.0f and %.0f\u00a0%%. ",
-        theirs[1], theirs[0], ours[1], ours[0]);
+    mba_buf_add(b,
+                "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of the "
+                "GPU time of a "
+                "Mamba-2 step</b>; fused, %.0f and %.0f\u00a0%%. ",
+                theirs[1], theirs[0], ours[1], ours[0]);
 }
 
 /* ---- matrix ---- */
@@ -131,14 +131,16 @@ static void row(mba_canvas *c, const mba_stores *r, const mba_matrix *m, int i)
     mba_buf_put(b, "</span></td></tr>\n");
 }
 
-/* "MambaVision" may break before its second capital. */
+/* What stands in brackets has a line of its own; "MambaVision" may break before its second capital, within a word. */
 static void column_heading(mba_buf *b, const char *title, const char *store)
 {
     mba_buf_put(b, "<th scope=\"col\" title=\"");
     mba_buf_html(b, store);
     mba_buf_put(b, "\">");
-    for (const char *at = title; *at; at++)
-        mba_buf_add(b, "%s%c", at > title && *at >= 'A' && *at <= 'Z' ? "<wbr>" : "", *at);
+    for (const char *at = title; *at; at++) {
+        const bool capital = *at >= 'A' && *at <= 'Z' && at > title && at[-1] >= 'a' && at[-1] <= 'z';
+        mba_buf_add(b, "%s%c", *at == '(' ? "<br>" : capital ? "<wbr>" : "", *at);
+    }
     mba_buf_put(b, "</th>");
 }
 

@@ -16,8 +16,6 @@
 #include "core/file.h"
 #include "scope/export.h"
 
-static const double STALL_LEAST = 0.1; // warps per issue; smaller stalls are never shown
-
 typedef struct copying {
     mba_store            *to;
     mba_store_rows        table;
@@ -110,7 +108,7 @@ static mba_status copy_event(const copying *c, mba_row_event e)
     return mba_store_put(c->to, MBA_ROWS_event, &e);
 }
 
-/* False for metrics that the analysis does not use. */
+/* False for metrics that neither the analysis nor advice (src/study/advice.c) reads. */
 static bool is_read(const char *metric)
 {
     static const char *const unread[] = { "op_dfma",
@@ -118,12 +116,9 @@ static bool is_read(const char *metric)
                                           "op_dmul",
                                           "pipe_uniform",
                                           "pipe_tma",
-                                          "pipe_fp64",
                                           "warps_eligible",
                                           "warps_launched",
                                           "sectors_op_",
-                                          "bank_conflicts",
-                                          "wavefronts_mem_shared",
                                           "average_cta_latency",
                                           "l1tex__t_sectors.sum",
                                           "smsp__inst_executed.sum",
@@ -137,7 +132,7 @@ static mba_status copy_counter(copying *c, mba_row_counter r)
 {
     const bool stall = r.metric && strstr(r.metric, "issue_stalled_");
     if (r.metric_set && !strcmp(r.metric_set, "signature")) return MBA_OK; // only for the simulator
-    if ((stall && r.value < STALL_LEAST) || !is_read(r.metric)) return MBA_OK;
+    if ((stall && !(r.value > 0)) || !is_read(r.metric)) return MBA_OK;    // parts of all stalls stay as they are
     if (c->kernel == r.kernel && r.metric && !strcmp(c->metric, r.metric)) return MBA_OK;
     c->kernel = r.kernel;
     snprintf(c->metric, sizeof c->metric, "%s", r.metric ? r.metric : "");

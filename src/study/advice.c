@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "study/limiter.h"
+
 /* Below LEAST_SAVED of a kernel's time nothing is advised. A unit that is busy for LIMITING of the time limits the
  * kernel; below it latency does. */
 static const double LEAST_SAVED = 0.03, LIMITING = 0.6, LANE_SECTORS_MAX = 16, WASTE_LEAST = 0.2, CONFLICT_LEAST = 0.1,
@@ -239,8 +241,11 @@ static bool low_occupancy(const facts *f, mba_advice *tip)
     const double occupancy = part(f->k->counted.occupancy_pct), limit = part(f->k->row->occupancy_limit);
     if (!(occupancy < OCCUPANCY_LOW) || !(limit < OCCUPANCY_LOW) || !(f->busy < LIMITING) || !(f->k->row->waves >= 1))
         return false;
-    const char *by = f->k->row->limiter ? f->k->row->limiter : "?";
-    tip->remedy = !strcmp(by, "registers")
+    const char *known_by = mba_occupancy_limiter(f->a, f->k), *by = known_by ? known_by : "?";
+    if (strstr(by, "grid")) return false; // no block waits for room
+    tip->remedy = !strcmp(by, "registers and shared memory")
+                      ? "use fewer registers and less shared memory: with one of them alone no further block fits"
+                  : !strcmp(by, "registers")
                       ? "let threads use fewer registers (__launch_bounds__), or more work per thread"
                   : strstr(by, "shared") ? "use less shared memory per block, or more warps per block"
                                          : "use larger blocks: their number per SM is limited";
@@ -317,10 +322,14 @@ static bool shared_path(const facts *f, mba_advice *tip)
 {
     tip->remedy = "keep more values in registers, or use wider accesses to shared memory";
     if (!limited_by(f, tip, f->l1, "L1/shared data paths")) return false;
-    if (!(1 - f->issue / f->l1 < tip->kernel_saved)) return true;
-    tip->kernel_saved = fmax(0, 1 - f->issue / f->l1);
-    EVIDENCE(tip, "L1/shared data paths are busy for %.0f %% of the time, issue slots for %.0f %%", 100 * f->l1,
-             100 * f->issue);
+    if (1 - f->issue / f->l1 < tip->kernel_saved) {
+        tip->kernel_saved = fmax(0, 1 - f->issue / f->l1);
+        EVIDENCE(tip, "L1/shared data paths are busy for %.0f %% of the time, issue slots for %.0f %%", 100 * f->l1,
+                 100 * f->issue);
+    }
+    const size_t said = strlen(tip->evidence);
+    if (isnan(mba_counter_value(f->k, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")))
+        snprintf(tip->evidence + said, sizeof tip->evidence - said, "; bank conflicts were not counted");
     return true;
 }
 

@@ -23,6 +23,7 @@ const claim_rules mba__claim_rules = {
     .bandwidth_most = 65,
     .lives_longer = 1.5,
     .rises = 1.1,
+    .noise = 1.03,
     .bytes_alike = 0.02,
     .vector_bound = 85,
     .l1_low = 5,
@@ -51,6 +52,14 @@ two_digits mba__two(double v)
     two_digits t;
     if (isnan(v)) snprintf(t.s, sizeof t.s, "n/a");
     else snprintf(t.s, sizeof t.s, v >= 9.95 || v == 0 ? "%.0f" : v >= 0.995 ? "%.1f" : "%.2f", v);
+    return t;
+}
+
+two_digits mba__three(double v)
+{
+    two_digits t;
+    if (isnan(v)) snprintf(t.s, sizeof t.s, "n/a");
+    else snprintf(t.s, sizeof t.s, v >= 99.5 ? "%.0f" : v >= 9.995 ? "%.1f" : v >= 0.9995 ? "%.2f" : "%.3f", v);
     return t;
 }
 
@@ -126,12 +135,13 @@ static const claim_row rows[MBA_CLAIMS] = {
       "bandwidth rises in a persistent variant",
       "two variants that move the same bytes within 2 %, blocks of one living 1.5 times as long: it has 1.1 times the "
       "bandwidth",
-      "such a variant without more bandwidth",
+      "such a variant with less than 1.03 times the bandwidth, which is what steps vary by",
       "bandwidth with longer-lived blocks, x",
       mba__claim_f5,
       false,
       false,
-      { WITH(rises, 1.05, "1.05 times"), WITH(bytes_alike, 0.1, "bytes within 10 %") } },
+      { WITH(rises, 1.05, "1.05 times"), WITH(noise, 1, "any gain as a rise"),
+        WITH(bytes_alike, 0.1, "bytes within 10 %") } },
     { "F6",
       "three classes of SSM kernels",
       "tensor-only, vector-only, mixed",
@@ -178,7 +188,9 @@ static const claim_row rows[MBA_CLAIMS] = {
     { "F10",
       "scan and matrices trade off",
       "Mamba-1 against Mamba-2 at equal sizes",
-      "matrices of Mamba-2 do more FLOPs per token than the scan of Mamba-1, in less time",
+      "of one set of kernels (defaults, baseline, mamba_ssm) the fastest scan of Mamba-1 beside the fastest matrices "
+      "of "
+      "Mamba-2, at equal batches: matrices execute more FLOPs per token, in less time",
       "matrices that take as long or longer",
       "SSM time, Mamba-1 / Mamba-2",
       mba__claim_f10,
@@ -195,7 +207,7 @@ static const claim_row rows[MBA_CLAIMS] = {
       false,
       false,
       { WITH(busy, 50, "50 % as busy"), WITH(busy, 70, "70 % as busy"),
-        WITH(registers, 1, "latency where registers limit occupancy") } },
+        WITH(registers, 1, "latency where registers alone limit occupancy") } },
 };
 
 /* ---- one store ---- */

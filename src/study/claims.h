@@ -42,7 +42,9 @@ typedef struct mba_claim {
 const char *mba_verdict_name(mba_verdict v);
 
 /* Some claims need other stores beside this one (a->beside): another variant (F5), other sizes (F9), the other Mamba
- * (F10). A pair with this store is preferred; else any pair of stores that have its kind of SSM decides. */
+ * (F10). A pair with this store is preferred; else any pair of stores that have its kind of SSM decides. Which one is a
+ * matter of their contents, never of their order: the longest difference in lifetime (F5), the sizes furthest apart
+ * (F9), the fastest scan and matrices of one set of kernels (F10). */
 void mba_claims_judge(const mba_analysis *a, mba_claim out[MBA_CLAIMS]);
 
 /* The same for a column of the verdict matrix: only pairs with this store decide. */

@@ -244,21 +244,28 @@ void mba__claim_f8(const claim_stores *all, const claim_rules *r, mba_claim *c)
 
 /* ---- F11: what limits SSM kernels ---- */
 
-static bool registers_limit(const mba_kernel_view *k) { return k->row->limiter && strstr(k->row->limiter, "register"); }
+/* 2: registers alone; 1: shared memory or the grid as well, so that fewer registers let no further block fit. */
+static int registers_limit(const mba_analysis *a, const mba_kernel_view *k)
+{
+    const char *by = mba_occupancy_limiter(a, k);
+    return !by || strncmp(by, "registers", strlen("registers")) ? 0 : strcmp(by, "registers") ? 1 : 2;
+}
 
 /* "Global memory" is DRAM: a kernel that L1 or shared memory limits does not wait for it. */
 void mba__claim_f11(const claim_stores *all, const claim_rules *r, mba_claim *c)
 {
     const mba_analysis *a = all->store[0];
-    double              s = 0, by[MBA_LIMITERS] = { 0 }, registers = 0, stalled = 0;
+    double              s = 0, by[MBA_LIMITERS] = { 0 }, registers = 0, tied = 0, stalled = 0;
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
         if (!mba_in_group(k, MBA_SSM_KERNELS) || isnan(k->counted.dram_pct)) continue;
         const mba_limiter l = mba_limiter_of(a, k, r->busy);
         s += k->step_s;
         by[l] += k->step_s;
-        if (registers_limit(k)) registers += k->step_s;
-        if (registers_limit(k) && l == MBA_LIMIT_LATENCY) stalled += k->step_s;
+        const int of = registers_limit(a, k);
+        if (of == 1) tied += k->step_s;
+        if (of == 2) registers += k->step_s;
+        if (of == 2 && l == MBA_LIMIT_LATENCY) stalled += k->step_s;
     }
     if (!(s > 0)) {
         NEEDS(c, "counters of SSM kernels, sets overview, pipes and occupancy");
@@ -272,6 +279,7 @@ void mba__claim_f11(const claim_stores *all, const claim_rules *r, mba_claim *c)
     for (int l = MBA_LIMIT_DRAM, n = 0; l < MBA_LIMITERS; l++)
         if (l == MBA_LIMIT_DRAM || by[l] > 0)
             MEASURED(c, "%s %s %.0f %%", n++ ? "," : "", mba_limiter_name((mba_limiter)l), 100 * by[l] / s);
-    MEASURED(c, "; registers limit occupancy for %.0f %%", 100 * registers / s);
+    MEASURED(c, "; registers alone limit occupancy for %.0f %%", 100 * registers / s);
+    if (tied > 0) MEASURED(c, ", registers and shared memory or the grid for %.0f %%", 100 * tied / s);
     c->here = limits >= r->majority ? MBA_REPRODUCED : limits >= r->third ? MBA_DEPENDS : MBA_REFUTED;
 }

@@ -10,9 +10,11 @@
 
 static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
 
+/* A GPU under a power limit runs at other clocks: it is another machine. */
 static bool same_machine(const mba_analysis *a, const mba_analysis *b)
 {
-    return same_text(mba_env_find(a, "gpu.name"), mba_env_find(b, "gpu.name"));
+    const double x = mba_env_value(a, "run.power_limit"), y = mba_env_value(b, "run.power_limit");
+    return same_text(mba_env_find(a, "gpu.name"), mba_env_find(b, "gpu.name")) && (x == y || (isnan(x) && isnan(y)));
 }
 
 /* One workload on one GPU. What a store does not say (one of an external program has no parameters) counts as equal. */
@@ -50,6 +52,31 @@ bool mba__has_other_ssm(const mba_analysis *a)
     bool ssm = false;
     for (int64_t i = 0; i < a->nkernels; i++) ssm |= mba_in_group(&a->kernel[i], MBA_SSM_KERNELS);
     return ssm && !mba__has_matrices(a);
+}
+
+static bool has_variant(const mba_analysis *a, const char *op, const char *name)
+{
+    for (int64_t i = 0; i < a->nnodes; i++)
+        if (a->node[i].op && !strncmp(a->node[i].op, op, strlen(op)) && a->node[i].variant
+            && !strcmp(a->node[i].variant, name))
+            return true;
+    return false;
+}
+
+static const mba_kernel_view *kernel_named(const mba_analysis *a, const char *name)
+{
+    for (int64_t i = 0; i < a->nkernels; i++)
+        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, name)) return &a->kernel[i];
+    return NULL;
+}
+
+mba_kernel_set mba__kernel_set_of(const mba_analysis *a)
+{
+    if (mba_env_find(a, "run.foreign")) return MBA_OF_MAMBA_SSM;
+    if (has_variant(a, "ssd", "persistent") || has_variant(a, "ssd", "bc_fused")) return MBA_OTHER_VARIANT;
+    const bool baseline = mba__has_matrices(a) ? kernel_named(a, "chunk_scan_fwd") != NULL
+                                               : has_variant(a, "selective_scan", "tiles");
+    return baseline ? MBA_BASELINE : MBA_DEFAULTS;
 }
 
 /* ---- F5: block lifetime ---- */
@@ -110,7 +137,8 @@ static intervention find_intervention(const claim_stores *all, const claim_rules
 {
     intervention best = { .found = false };
     for (int i = 1; i < all->n; i++) prefer(&best, compare_lives(all->store[0], all->store[i], r));
-    for (int i = 1; i < all->n && !all->own && !best.alone; i++)
+    const bool others = !all->own && !best.alone;
+    for (int i = 1; others && i < all->n; i++)
         for (int j = i + 1; j < all->n; j++) {
             const mba_analysis *a = all->store[i], *judged = all->store[0];
             if (mba__has_matrices(a) != mba__has_matrices(judged) || !same_machine(a, judged)) continue;
@@ -128,9 +156,10 @@ void mba__claim_f5(const claim_stores *all, const claim_rules *r, mba_claim *c)
     if (!isnan(life)) MEASURED(c, "blocks of SSM kernels live %.1f us (time-weighted mean)", 1e6 * life);
     if (v.found)
         MEASURED(c,
-                 "; two %s: %.1f and %.1f us, the longer-lived at %.2f times the bandwidth and %.2f times the "
+                 "; two %s: %.1f and %.1f us, the longer-lived at %s times the bandwidth and %.2f times the "
                  "bytes",
-                 v.of_others ? "other stores" : "variants", 1e6 * v.short_s, 1e6 * v.long_s, v.rate, v.bytes);
+                 v.of_others ? "other stores" : "variants", 1e6 * v.short_s, 1e6 * v.long_s, mba__three(v.rate).s,
+                 v.bytes);
     if (!v.alone) {
         if (v.found) MEASURED(c, ": not by lifetime alone");
         NEEDS(c, "an intervention on lifetime alone: the same kernels with persistent blocks, same model and size "
@@ -138,8 +167,8 @@ void mba__claim_f5(const claim_stores *all, const claim_rules *r, mba_claim *c)
         return;
     }
     c->number[0] = v.rate, c->number[1] = v.long_s / v.short_s;
-    CELL(c, "%s", mba__two(v.rate).s);
-    c->here = v.rate >= r->rises ? MBA_REPRODUCED : v.rate > 1 ? MBA_DEPENDS : MBA_REFUTED;
+    CELL(c, "%s", mba__three(v.rate).s);
+    c->here = v.rate >= r->rises ? MBA_REPRODUCED : v.rate >= r->noise ? MBA_DEPENDS : MBA_REFUTED;
 }
 
 /* ---- F9: C B^T in L2 ---- */
@@ -147,14 +176,8 @@ void mba__claim_f5(const claim_stores *all, const claim_rules *r, mba_claim *c)
 /* What of C B^T the scan found in L2, percent: at least and at most; NaN: not known. */
 typedef struct found_in_l2 {
     double units, least, most;
+    bool   judged; /* of the store that is judged */
 } found_in_l2;
-
-static const mba_kernel_view *kernel_named(const mba_analysis *a, const char *name)
-{
-    for (int64_t i = 0; i < a->nkernels; i++)
-        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, name)) return &a->kernel[i];
-    return NULL;
-}
 
 /* Bytes of C B^T: what the plan of the operator stores, or what an external program writes to DRAM, which is less. */
 static double product_bytes(const mba_analysis *a)
@@ -174,7 +197,7 @@ static double product_bytes(const mba_analysis *a)
 static found_in_l2 find_in_l2(const mba_analysis *a)
 {
     const mba_kernel_view *k = kernel_named(a, "chunk_scan_fwd");
-    found_in_l2            out = { NAN, NAN, NAN };
+    found_in_l2            out = { NAN, NAN, NAN, false };
     const double           size = product_bytes(a);
     if (!k || !(size > 0)) return out;
     const double read = mba_counter_value(k, "dram__bytes_read.sum"),
@@ -189,20 +212,29 @@ static found_in_l2 find_in_l2(const mba_analysis *a)
 /* The comparison with an emptied L2 is the direct one. */
 static double found_percent(found_in_l2 f) { return isnan(f.most) ? f.least : f.most; }
 
+/* Beyond the other in units (`way` 1: more, -1: fewer); of two at one size the judged store, else the one that found
+ * more: never the order of stores. */
+static bool takes_place(found_in_l2 x, found_in_l2 of, int way)
+{
+    if (isnan(of.units) || x.units != of.units) return isnan(of.units) || way * (x.units - of.units) > 0;
+    return !of.judged && !isnan(found_percent(x)) && !(found_percent(of) >= found_percent(x));
+}
+
 void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
 {
     const mba_analysis *judged = all->store[0];
-    found_in_l2         small = { NAN, NAN, NAN }, large = { NAN, NAN, NAN };
+    found_in_l2         small = { NAN, NAN, NAN, false }, large = small;
     if (mba__has_other_ssm(judged) || (all->own && !kernel_named(judged, "chunk_scan_fwd"))) {
         MEASURED(c, "no kernel passes C B^T on to another one");
         c->here = MBA_NOT_APPLICABLE;
         return;
     }
     for (int i = 0; i < all->n; i++) {
-        const found_in_l2 f = find_in_l2(all->store[i]);
+        found_in_l2 f = find_in_l2(all->store[i]);
+        f.judged = !i;
         if (isnan(f.units) || !same_model(all->store[i], judged) || !same_program(all->store[i], judged)) continue;
-        if (!(small.units <= f.units)) small = f;
-        if (!(large.units >= f.units)) large = f;
+        if (takes_place(f, small, -1)) small = f;
+        if (takes_place(f, large, 1)) large = f;
     }
     if (!isnan(small.units) && !isnan(found_percent(small)))
         MEASURED(c, "%sof C B^T the scan finds in L2 %s%.0f %% at %.0f units a step",
@@ -227,25 +259,23 @@ void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
 
 /* ---- F10: scan against matrices ---- */
 
-/* FLOPs of a launch: the least work, or the executed work of an external program, whose least work is not known. */
-static double flops_of(const mba_kernel_view *k, bool *executed)
-{
-    const double least = k->least.tensor_flops + k->least.vector_flops;
-    if (!isnan(least)) return least;
-    *executed = true;
-    return k->counted.tensor_flops + k->counted.fp32_flops + k->counted.half_flops;
-}
+/* What the SSM operators of a step take per token: time, and FLOPs as executed. Least work is no measure here, because
+ * that of an external program is not known. */
+typedef struct ssm_work {
+    double s, flops;
+} ssm_work;
 
-/* SSM operators of a step: time and FLOPs per token, image or graph. */
-static void ssm_per_unit(const mba_analysis *a, double *s, double *flops, bool *executed)
+static ssm_work ssm_per_unit(const mba_analysis *a)
 {
-    *s = *flops = 0;
+    ssm_work w = { 0, 0 };
     for (int64_t i = 0; i < a->nkernels; i++) {
         const mba_kernel_view *k = &a->kernel[i];
+        const mba_counted     *c = &k->counted;
         if (!mba_in_group(k, MBA_SSM_KERNELS)) continue;
-        *s += k->step_s / a->units;
-        *flops += k->per_step * flops_of(k, executed) / a->units;
+        w.s += k->step_s / a->units;
+        w.flops += k->per_step * (c->tensor_flops + c->fp32_flops + c->half_flops) / a->units;
     }
+    return w;
 }
 
 /* A language model without attention. Images and graphs scan other lengths, and attention does part of the mixing. */
@@ -261,68 +291,90 @@ static bool sizes_alike(const mba_analysis *a, const mba_analysis *b, const clai
     return !*a->parameters || !*b->parameters || (ratio < r->sizes_alike && ratio > 1 / r->sizes_alike);
 }
 
-/* Two stores of which only that differs. Where both are known, steps have as many tokens. */
-typedef struct scan_pair {
-    const mba_analysis *scan, *matrix;
-} scan_pair;
-
-static bool is_pair(const mba_analysis *scan, const mba_analysis *matrix, const claim_rules *r)
+/* Where both are known, steps have as many tokens in as many sequences. */
+static bool batches_alike(const mba_analysis *a, const mba_analysis *b)
 {
-    return compares(scan) && mba__has_scan(scan) && compares(matrix) && mba__has_matrices(matrix)
-           && sizes_alike(scan, matrix, r) && same_machine(scan, matrix) && same_program(scan, matrix)
-           && !(scan->units < matrix->units) && !(scan->units > matrix->units);
+    const bool both = *a->batch && *b->batch;
+    return !(a->units < b->units) && !(a->units > b->units) && (!both || same_text(a->batch, b->batch));
 }
 
-/* The judged store's own matrices against the first scan; else the fastest matrices of all pairs. */
+/* Two stores of one set of kernels: our defaults, our kernels that divide the work as the study's do, or mamba_ssm's.
+ * An optimized scan beside the baseline's matrices would compare what was optimized. */
+static bool is_pair(const mba_analysis *scan, const mba_analysis *matrix, const claim_rules *r)
+{
+    const mba_kernel_set set = mba__kernel_set_of(scan);
+    return compares(scan) && mba__has_scan(scan) && compares(matrix) && mba__has_matrices(matrix)
+           && set != MBA_OTHER_VARIANT && set == mba__kernel_set_of(matrix) && sizes_alike(scan, matrix, r)
+           && same_machine(scan, matrix) && batches_alike(scan, matrix);
+}
+
+typedef struct scan_pair {
+    const mba_analysis *scan, *matrix;
+    ssm_work            of_scan, of_matrix;
+    bool                mine; /* the judged store is one of the two */
+} scan_pair;
+
+/* Below 0: the first is less; NaN comes last. */
+static int order(double a, double b) { return isnan(a) || isnan(b) ? isnan(a) - isnan(b) : (a > b) - (a < b); }
+
+/* Pairs with the judged store first; then the fastest matrices, then the fastest scan: never the order of stores. */
+static bool stands_before(const scan_pair *a, const scan_pair *b)
+{
+    if (!b->scan || a->mine != b->mine) return !b->scan || a->mine;
+    const int by[] = { order(a->of_matrix.s, b->of_matrix.s), order(a->of_scan.s, b->of_scan.s),
+                       order(a->of_matrix.flops, b->of_matrix.flops), order(a->of_scan.flops, b->of_scan.flops) };
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (by[i]) return by[i] < 0;
+    return false;
+}
+
 static scan_pair find_pair(const claim_stores *all, const claim_rules *r)
 {
-    scan_pair best = { NULL, NULL };
-    double    best_s = INFINITY, s, flops;
-    bool      executed;
-    for (int i = 1; i < all->n; i++)
-        if (is_pair(all->store[i], all->store[0], r)) return (scan_pair){ all->store[i], all->store[0] };
-    for (int i = 0; i < all->n && !all->own; i++)
-        for (int j = 0; j < all->n; j++) {
-            if (!is_pair(all->store[i], all->store[j], r)) continue;
-            ssm_per_unit(all->store[j], &s, &flops, &executed);
-            if (s < best_s) best = (scan_pair){ all->store[i], all->store[j] }, best_s = s;
+    scan_pair best = { .scan = NULL };
+    for (int i = 0; i < all->n; i++)
+        for (int j = 0; j < (all->own ? 1 : all->n); j++) {
+            const mba_analysis *scan = all->store[i], *matrix = all->store[j];
+            if (i == j || !is_pair(scan, matrix, r)) continue;
+            const scan_pair p = { scan, matrix, ssm_per_unit(scan), ssm_per_unit(matrix), !i || !j };
+            if (stands_before(&p, &best)) best = p;
         }
     return best;
+}
+
+static void ask_for_pair(const claim_stores *all, mba_claim *c)
+{
+    const mba_analysis *judged = all->store[0];
+    const bool          side = compares(judged) && mba__has_matrices(judged);
+    MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *judged->workload ? judged->workload : "a program",
+             mba__kind_percent(judged, MBA_SSM), mba_step_word(judged));
+    if (all->own && !side) c->here = MBA_NOT_APPLICABLE;
+    else
+        NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes and of one set of kernels (defaults, baseline, "
+                 "mamba_ssm), on one GPU: mambascope show mamba1.db claims --compare mamba2.db");
 }
 
 /* Matrices do more arithmetic than the scan and are faster for it, or they are not. */
 void mba__claim_f10(const claim_stores *all, const claim_rules *r, mba_claim *c)
 {
     const mba_analysis *judged = all->store[0];
-    const bool          ran = !isnan(mba__kind_percent(judged, MBA_SSM)); // other stores say nothing of this one
-    const scan_pair     p = ran ? find_pair(all, r) : (scan_pair){ NULL, NULL };
-    double              scan_s, scan_flops, matrix_s, matrix_flops;
-    bool                executed = false;
-    if (!ran) {
+    if (isnan(mba__kind_percent(judged, MBA_SSM))) { // other stores say nothing of this one
         NEEDS(c, "a timeline");
         return;
     }
+    const scan_pair p = find_pair(all, r);
     if (!p.scan) {
-        const bool side = compares(judged) && mba__has_matrices(judged);
-        MEASURED(c, "this store: %s, SSM %.1f %% of the %s", *judged->workload ? judged->workload : "a program",
-                 mba__kind_percent(judged, MBA_SSM), mba_step_word(judged));
-        if (all->own && !side) c->here = MBA_NOT_APPLICABLE;
-        else
-            NEEDS(c, "stores of Mamba-1 and Mamba-2 at equal sizes, by one program on one GPU: mambascope show "
-                     "mamba1.db claims --compare mamba2.db");
+        ask_for_pair(all, c);
         return;
     }
-    ssm_per_unit(p.scan, &scan_s, &scan_flops, &executed);
-    ssm_per_unit(p.matrix, &matrix_s, &matrix_flops, &executed);
-    c->number[0] = scan_s / matrix_s, c->number[1] = matrix_flops / scan_flops;
+    const ssm_work scan = p.of_scan, matrix = p.of_matrix;
+    c->number[0] = scan.s / matrix.s, c->number[1] = matrix.flops / scan.flops;
     CELL(c, "%s", mba__two(c->number[0]).s);
-    if (isnan(scan_flops) || isnan(matrix_flops)) {
-        MEASURED(c, "per token: scan %.2f us, matrices %.2f us", 1e6 * scan_s, 1e6 * matrix_s);
-        NEEDS(c, "least work: stores of our own models; of an external program its units and counters, set roofline");
+    if (isnan(c->number[1])) {
+        MEASURED(c, "per token: scan %.2f us, matrices %.2f us", 1e6 * scan.s, 1e6 * matrix.s);
+        NEEDS(c, "executed FLOPs of both: counters, set roofline");
         return;
     }
-    MEASURED(c, "%sper token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (%s)",
-             p.scan == judged || p.matrix == judged ? "" : "other stores, ", 1e6 * scan_s, scan_flops / 1e6,
-             1e6 * matrix_s, matrix_flops / 1e6, executed ? "executed" : "least");
-    c->here = matrix_s >= scan_s ? MBA_REFUTED : matrix_flops > scan_flops ? MBA_REPRODUCED : MBA_DEPENDS;
+    MEASURED(c, "%sper token: scan %.2f us and %.3g MFLOP, matrices %.2f us and %.3g MFLOP (executed)",
+             p.mine ? "" : "other stores, ", 1e6 * scan.s, scan.flops / 1e6, 1e6 * matrix.s, matrix.flops / 1e6);
+    c->here = matrix.s >= scan.s ? MBA_REFUTED : matrix.flops > scan.flops ? MBA_REPRODUCED : MBA_DEPENDS;
 }

@@ -15,11 +15,12 @@ typedef struct claim_rules {
     double majority, third;                 /* of time */
     double bandwidth_least, bandwidth_most; /* "57.5 %": less is latency, more is not "little" */
     double lives_longer, rises;             /* factors: of block lifetime and of bandwidth */
+    double noise;                           /* factor of bandwidth within which nothing rose: what steps vary by */
     double bytes_alike;                     /* 0 to 1: variants that move the same bytes */
     double vector_bound;                    /* from here on a rule calls mixed kernels vector-bound */
     double l1_low, l1_high;                 /* hit rates */
     double sizes_alike;                     /* factor of parameters */
-    double registers;                       /* 1: latency where registers limit occupancy counts as a limit of F11 */
+    double registers;                       /* 1: latency where registers alone limit occupancy is a limit of F11 */
 } claim_rules;
 extern const claim_rules mba__claim_rules;
 
@@ -40,15 +41,21 @@ void mba__say(char *text, size_t room, const char *fmt, ...) __attribute__((form
 #define NEEDS(c, ...)    mba__say((c)->needs, sizeof(c)->needs, __VA_ARGS__)
 #define CELL(c, ...)     mba__say((c)->cell, sizeof(c)->cell, __VA_ARGS__)
 
-/* A number with two significant digits; "n/a" if it is NaN. */
+/* A number with two or three significant digits; "n/a" if it is NaN. */
 typedef struct two_digits {
     char s[16];
 } two_digits;
 two_digits mba__two(double v);
+two_digits mba__three(double v); /* for factors near 1 */
 
 double mba__kind_percent(const mba_analysis *a, int kind);
 bool   mba__has_matrices(const mba_analysis *a);  /* SSD, in any variant, ours or mamba_ssm's */
 bool   mba__has_scan(const mba_analysis *a);      /* the selective scan of Mamba-1 */
 bool   mba__has_other_ssm(const mba_analysis *a); /* SSM kernels, and none of SSD */
+
+/* Which SSM kernels a program ran. The baseline divides SSD and the scan into several kernels as the study's do; a
+ * variant of SSD that changes one thing more is neither that nor a default. */
+typedef enum mba_kernel_set { MBA_DEFAULTS, MBA_BASELINE, MBA_OF_MAMBA_SSM, MBA_OTHER_VARIANT } mba_kernel_set;
+mba_kernel_set mba__kernel_set_of(const mba_analysis *a);
 
 #endif

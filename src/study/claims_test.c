@@ -8,10 +8,12 @@
 
 /* One SSM kernel that takes `seconds` and moves `bytes`; a block of it lives `lives` ms. */
 typedef struct made {
-    const char *op, *workload, *gpu, *parameters, *batch, *foreign;
+    const char *op, *workload, *gpu, *parameters, *batch, *foreign, *variant;
     double      units, lives, found, flops, seconds, bytes; /* found: bytes of the 100 of C B^T that L2 still holds */
+    double      watts;                                      /* power limit; 0: none */
 } made;
-static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, 64, 1, 90, 100, 1, 1000 };
+static const made base = { "ssd", "mamba2", "GPU A", "1000", "batch 4 x length 16", NULL, NULL, 64, 1, 90,
+                           100,   1,        1000,    0 };
 
 typedef struct opened {
     mba_store    *store;
@@ -31,6 +33,14 @@ static void put_counters(mba_store *s, const made *m)
     put_counter(s, "sm__ctas_active.sum", m->lives);
     put_counter(s, "sm__ctas_launched.sum", 1);
     put_counter(s, "sm__cycles_elapsed.avg.per_second", 1000);
+    if (isnan(m->flops)) return; // FLOPs as executed
+    put_counter(s, "sm__ops_path_tensor_src_bf16_dst_fp32.sum", m->flops);
+    for (int i = 0; i < 6; i++) {
+        static const char *const op[] = { "ffma", "fadd", "fmul", "hfma", "hadd", "hmul" };
+        char                     name[96];
+        snprintf(name, sizeof name, "sm__sass_thread_inst_executed_op_%s_pred_on.sum", op[i]);
+        put_counter(s, name, 0);
+    }
 }
 
 static void put_run(mba_store *s, const made *m)
@@ -38,8 +48,8 @@ static void put_run(mba_store *s, const made *m)
     mba_row_node   n = mba_no_node;
     mba_row_kernel k = mba_no_kernel;
     mba_row_event  e = mba_no_event;
-    n.id = 0, n.op = m->op, n.kind = "ssm", n.tensor_flops = m->flops, n.vector_flops = 0, n.special_ops = 0,
-    n.read_bytes = 10, n.write_bytes = 0;
+    n.id = 0, n.op = m->op, n.variant = m->variant, n.kind = "ssm", n.tensor_flops = m->flops, n.vector_flops = 0,
+    n.special_ops = 0, n.read_bytes = 10, n.write_bytes = 0;
     k.id = 0, k.name = "chunk_scan_fwd", k.op = m->op, k.kind = "ssm";
     e.id = 0, e.what = "kernel", e.start_ns = 0, e.duration_ns = (int64_t)(1e9 * m->seconds), e.stream = 7, e.step = 0,
     e.kernel = 0, e.node = 0;
@@ -59,6 +69,7 @@ static void put_sheet(mba_store *s, const made *m)
     assert_ok(mba_env_put_text(s, "run.workload", "given", "%s", m->workload));
     assert_ok(mba_env_put_text(s, "gpu.name", "read", "%s", m->gpu));
     assert_ok(mba_env_put_number(s, "run.units", "given", m->units, "tokens"));
+    if (m->watts > 0) assert_ok(mba_env_put_number(s, "run.power_limit", "given", m->watts, "W"));
     if (m->foreign) assert_ok(mba_env_put_text(s, "run.foreign", "given", "%s", m->foreign));
     if (m->parameters) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "parameters", m->parameters, "" }));
     if (m->batch) assert_ok(mba_put_parameter(s, &(mba_row_parameter){ "batch", m->batch, "" }));
@@ -108,6 +119,8 @@ static void an_intervention_changes_nothing_else(void **state)
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.gpu = "GPU B";
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
+    m = longer, m.watts = 400; // and at other clocks
+    assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.parameters = "500"; // two layers of four
     assert_int_equal(judged(5, base, m).verdict, MBA_OPEN);
     m = longer, m.workload = "mamba1";
@@ -128,6 +141,12 @@ static void a_cause_is_shown_by_lifetime_alone(void **state)
     assert_int_equal(judged(5, base, m).verdict, MBA_REFUTED);
     m.seconds = 0.97;
     assert_int_equal(judged(5, base, m).verdict, MBA_DEPENDS); // a rise, but not by a tenth
+    m.seconds = 0.98;                                          // as much as steps vary
+    assert_int_equal(judged(5, base, m).verdict, MBA_REFUTED);
+    assert_non_null(strstr(judged(5, base, m).sensitivity, "depends with any gain as a rise"));
+    m.seconds = 1 / 0.995;
+    assert_string_equal(judged(5, base, m).cell, "0.995");
+    assert_non_null(strstr(judged(5, base, m).measured, "at 0.995 times the bandwidth"));
     m.seconds = 0.9;
     assert_int_equal(judged(5, base, m).verdict, MBA_REPRODUCED);
     m.seconds = 0.25, m.bytes = 500; // twice the bandwidth
@@ -160,6 +179,7 @@ static void scan_and_matrices_are_of_like_size(void **state)
     made scan = base, m;
     (void)state;
     scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = 50, scan.parameters = "1200";
+    scan.variant = "tiles";                                        // of the baseline, as base is
     assert_int_equal(judged(10, base, scan).verdict, MBA_REFUTED); // more FLOPs in the same time
     m = scan, m.seconds = 1.5;
     assert_int_equal(judged(10, base, m).verdict, MBA_REPRODUCED);
@@ -175,6 +195,104 @@ static void scan_and_matrices_are_of_like_size(void **state)
     assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
     m = scan, m.foreign = "python3";
     assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+    m = scan, m.batch = "batch 1 x length 64";
+    assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+    m = scan, m.watts = 400;
+    assert_int_equal(judged(10, base, m).verdict, MBA_OPEN);
+}
+
+/* An optimized scan beside the baseline's matrices would say what the optimization gained. */
+static void scan_and_matrices_are_of_one_set_of_kernels(void **state)
+{
+    (void)state;
+    made scan = base, matrix = base;
+    scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = 50, scan.seconds = 0.5;
+    scan.variant = "specialized";
+    assert_int_equal(judged(10, matrix, scan).verdict, MBA_OPEN);
+    assert_non_null(strstr(judged(10, matrix, scan).needs, "one set of kernels"));
+    scan.variant = "tiles";
+    assert_int_equal(judged(10, matrix, scan).verdict, MBA_REFUTED);
+    matrix.variant = "persistent";
+    assert_int_equal(judged(10, matrix, scan).verdict, MBA_OPEN);
+    matrix.variant = NULL, matrix.foreign = scan.foreign = "python3";
+    assert_int_equal(judged(10, matrix, scan).verdict, MBA_REFUTED);
+}
+
+/* ---- the order of stores ---- */
+
+enum { SET_MAX = 16 };
+
+static void same_claims(const mba_claim *x, const mba_claim *y)
+{
+    for (int i = 0; i < MBA_CLAIMS; i++) {
+        assert_int_equal(x[i].verdict, y[i].verdict);
+        assert_int_equal(x[i].here, y[i].here);
+        assert_string_equal(x[i].cell, y[i].cell);
+        assert_string_equal(x[i].measured, y[i].measured);
+        assert_string_equal(x[i].sensitivity, y[i].sensitivity);
+    }
+}
+
+/* Judges the first store with the others in every rotation, forwards and backwards. */
+static void judge_in_all_orders(const opened *set, int n, int first)
+{
+    mba_claim     c[2][MBA_CLAIMS], again[MBA_CLAIMS];
+    mba_analysis *beside[SET_MAX], a = *set[first].a;
+    assert_in_range(n, 2, SET_MAX);
+    for (int turn = 0; turn < 2 * n; turn++) {
+        a.beside = beside, a.nbeside = 0;
+        for (int i = 0; i < n; i++) {
+            const int at = turn < n ? (turn + i) % n : (2 * n + turn - i) % n;
+            if (at != first) beside[a.nbeside++] = set[at].a;
+        }
+        assert_int_equal(a.nbeside, n - 1);
+        mba_claims_judge(&a, turn ? again : c[0]);
+        if (turn) same_claims(again, c[0]);
+        mba_claims_judge_own(&a, turn ? again : c[1]);
+        if (turn) same_claims(again, c[1]);
+    }
+}
+
+/* Several scans and matrices of one set at different speeds; variants that differ in nothing but the life of blocks;
+ * two stores at the smallest size. */
+static void made_stores_may_come_in_any_order(void **state)
+{
+    (void)state;
+    made   m[9];
+    opened set[9];
+    for (int i = 0; i < 9; i++) m[i] = base;
+    for (int i = 1; i < 4; i++) {
+        m[i].op = "selective_scan", m[i].workload = "mamba1", m[i].variant = "tiles", m[i].flops = 50 + i;
+        m[i].seconds = i == 2 ? 1.2 : 1.5;
+    }
+    m[4].lives = 4, m[5].lives = 7, m[5].seconds = 0.9, m[6].lives = 6, m[6].bytes = 500;
+    for (int i = 7; i < 9; i++) m[i].units = 32, m[i].batch = "batch 2 x length 16", m[i].found = 90 - i;
+    for (int i = 0; i < 9; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.db", i);
+        set[i] = make(name, &m[i]);
+    }
+    for (int i = 0; i < 9; i++) judge_in_all_orders(set, 9, i);
+    for (int i = 0; i < 9; i++) drop(set[i]);
+}
+
+static void the_suite_may_come_in_any_order(void **state)
+{
+    static const char *const names[] = {
+        "mamba2",          "mamba1",           "mamba2-chunked",   "mamba2-chunked-short",   "mamba2-persistent",
+        "mamba2-bc_fused", "mamba_ssm-mamba1", "mamba_ssm-mamba2", "mamba_ssm-mamba2-short", "hybrid"
+    };
+    enum { N = sizeof names / sizeof *names };
+    opened set[N];
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "tests/data/stores/suite/%s.db", names[i]);
+        assert_ok(mba_store_open(&set[i].store, path));
+        assert_ok(mba_analysis_create(&set[i].a, set[i].store));
+    }
+    for (int i = 0; i < N; i++) judge_in_all_orders(set, N, i);
+    for (int i = 0; i < N; i++) drop(set[i]);
 }
 
 /* The store that is judged need not be one of the pair that decides. */
@@ -217,7 +335,7 @@ static void no_number_is_printed_that_is_none(void **state)
 {
     made scan = base;
     (void)state;
-    scan.op = "selective_scan", scan.workload = "mamba1", scan.flops = NAN;
+    scan.op = "selective_scan", scan.workload = "mamba1", scan.variant = "tiles", scan.flops = NAN;
     const mba_claim c = judged(10, base, scan);
     assert_int_equal(c.verdict, MBA_OPEN);
     assert_null(strstr(c.measured, "nan"));
@@ -244,6 +362,9 @@ int main(void)
         cmocka_unit_test(a_cause_is_shown_by_lifetime_alone),
         cmocka_unit_test(reuse_is_followed_in_one_program),
         cmocka_unit_test(scan_and_matrices_are_of_like_size),
+        cmocka_unit_test(scan_and_matrices_are_of_one_set_of_kernels),
+        cmocka_unit_test(made_stores_may_come_in_any_order),
+        cmocka_unit_test(the_suite_may_come_in_any_order),
         cmocka_unit_test(no_number_is_printed_that_is_none),
         cmocka_unit_test(an_intervention_is_found_among_several),
         cmocka_unit_test(a_store_without_a_timeline_is_open),

@@ -186,7 +186,7 @@ static void f11_is_dram_that_is_busy(void **state)
     // Registers limit occupancy, and latency limits the kernel: the rule decides, and the claim says so.
     const mba_claim c = judged(11, (made_kernel[MADE_MAX]){ SSD(.s = 1, .dram = 59, .limiter = "registers") });
     assert_int_equal(c.verdict, MBA_REFUTED);
-    assert_non_null(strstr(c.sensitivity, "reproduced with latency where registers limit occupancy"));
+    assert_non_null(strstr(c.sensitivity, "reproduced with latency where registers alone limit occupancy"));
 }
 
 static void every_claim_says_its_rule(void **state)

@@ -30,4 +30,8 @@ typedef enum mba_limiter {
 mba_limiter mba_limiter_of(const mba_analysis *a, const mba_kernel_view *k, double busy);
 const char *mba_limiter_name(mba_limiter l); /* "DRAM", .., "latency" */
 
+/* What lets no further block fit on an SM, as the store has it; registers with what binds as well: "registers and
+ * shared memory", "registers and the grid" or "registers, shared memory and the grid". NULL: not known. */
+const char *mba_occupancy_limiter(const mba_analysis *a, const mba_kernel_view *k);
+
 #endif

@@ -14,10 +14,10 @@ const char *mba_step_limit_name(mba_step_limit l)
 
 mba_step_limit mba_step_limit_of(const mba_analysis *a, const mba_kernel_view *k, double busy)
 {
-    if (k->counted.tensor_pct >= busy) return MBA_STEP_PRODUCTS;
     switch (mba_limiter_of(a, k, busy)) {
     case MBA_LIMIT_UNKNOWN: return MBA_STEP_UNKNOWN;
     case MBA_LIMIT_DRAM: return MBA_STEP_DRAM;
+    case MBA_LIMIT_TENSOR: return MBA_STEP_PRODUCTS;
     case MBA_LIMIT_LATENCY: return MBA_STEP_LATENCY;
     default: return MBA_STEP_CHIP;
     }

@@ -4,15 +4,14 @@
  *     const mba_step_limits l = mba_step_limits_of(a, MBA_BUSY_PCT);
  *     printf("latency: %.0f %%\n", 100 * l.share[MBA_STEP_LATENCY]);
  *
- * limiter.h says what limits a kernel. Tensor units come first here: a product that keeps them busy is limited by them,
- * whatever else is busy. */
+ * What limits a kernel is a matter of limiter.h alone, as in its card and in F11; here units are put into groups. */
 #ifndef MBA_STUDY_STEP_LIMITS_H
 #define MBA_STUDY_STEP_LIMITS_H
 
 #include "study/limiter.h"
 
-/* On chip: L2, L1/shared data path, issue slots, FMA, ALU and special function pipes. Host: gaps between kernels and
- * copies from the host. Unknown: kernels without counters. */
+/* Matrix products: tensor units. On chip: L2, L1/shared data path, issue slots, FMA, ALU and special function pipes.
+ * Host: gaps between kernels and copies from the host. Unknown: kernels without counters. */
 typedef enum mba_step_limit {
     MBA_STEP_PRODUCTS,
     MBA_STEP_DRAM,

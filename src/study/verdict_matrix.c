@@ -26,22 +26,6 @@ const char *mba_matrix_column_title(mba_matrix_column c)
     }[c];
 }
 
-static bool has_kernel(const mba_analysis *a, const char *name)
-{
-    for (int64_t i = 0; i < a->nkernels; i++)
-        if (a->kernel[i].row->name && strstr(a->kernel[i].row->name, name)) return true;
-    return false;
-}
-
-static bool has_variant(const mba_analysis *a, const char *name)
-{
-    for (int64_t i = 0; i < a->nnodes; i++)
-        if (a->node[i].op && !strncmp(a->node[i].op, "ssd", 3) && a->node[i].variant
-            && !strcmp(a->node[i].variant, name))
-            return true;
-    return false;
-}
-
 mba_matrix_column mba_matrix_column_of(const mba_analysis *a)
 {
     const bool matrices = mba__has_matrices(a), scan = mba__has_scan(a);
@@ -52,19 +36,29 @@ mba_matrix_column mba_matrix_column_of(const mba_analysis *a)
     if (!strcmp(a->unit, "graphs")) return MBA_COLUMN_GRAPHS;
     if (mba__kind_percent(a, MBA_ATTENTION) > 0) return MBA_COLUMN_HYBRID;
     if (!matrices) return MBA_COLUMN_MAMBA1;
-    if (has_variant(a, "persistent") || has_variant(a, "bc_fused")) return MBA_COLUMN_NONE;
-    return has_kernel(a, "chunk_scan_fwd") ? MBA_COLUMN_BASELINE : MBA_COLUMN_FUSED;
+    const mba_kernel_set set = mba__kernel_set_of(a);
+    return set == MBA_OTHER_VARIANT ? MBA_COLUMN_NONE : set == MBA_BASELINE ? MBA_COLUMN_BASELINE : MBA_COLUMN_FUSED;
 }
 
-/* Of two stores of a column: the larger step; then the workload that more stores of the set have; then more
- * counters. */
+/* The power limit that a run was given; without one, more than any. */
+static double power_limit(const mba_analysis *a)
+{
+    const double watts = mba_env_value(a, "run.power_limit");
+    return isnan(watts) ? INFINITY : watts;
+}
+
+/* Of two stores of a column: the GPU with its own power limit; the larger step; then the workload that more stores of
+ * the set have; then more counters; then the shorter step. */
 static bool stands_before(const mba_analysis *a, const mba_analysis *b, mba_analysis *const *store, int n)
 {
-    int alike = 0;
+    int          alike = 0;
+    const double watts = power_limit(a), other = power_limit(b);
+    if (watts > other || watts < other) return watts > other;
     if (a->units != b->units) return a->units > b->units || isnan(b->units);
     for (int i = 0; i < n; i++)
         alike += !strcmp(store[i]->workload, a->workload) - !strcmp(store[i]->workload, b->workload);
-    return alike ? alike > 0 : a->ncounters > b->ncounters;
+    if (alike || a->ncounters != b->ncounters) return alike ? alike > 0 : a->ncounters > b->ncounters;
+    return a->busy_s < b->busy_s;
 }
 
 /* ---- over the set ---- */
@@ -131,13 +125,17 @@ typedef struct range_text {
     char s[48];
 } range_text;
 
-static range_text range_of(const row_sum *s, int number)
+static range_text text_of_range(two_digits a, two_digits b)
 {
-    range_text       t;
-    const two_digits a = mba__two(s->least[number]), b = mba__two(s->most[number]);
+    range_text t;
     if (!strcmp(a.s, b.s)) snprintf(t.s, sizeof t.s, "%s", a.s);
     else snprintf(t.s, sizeof t.s, "%s–%s", a.s, b.s);
     return t;
+}
+
+static range_text range_of(const row_sum *s, int number)
+{
+    return text_of_range(mba__two(s->least[number]), mba__two(s->most[number]));
 }
 
 /* F7: the range of all four rules. */
@@ -167,7 +165,7 @@ static void say_shares(char *text, size_t room, int claim, const row_sum *s)
         break;
     case 4:
         mba__say(text, room, "blocks that live %s times as long move %s times the bytes per second", range_of(s, 1).s,
-                 range_of(s, 0).s);
+                 text_of_range(mba__three(s->least[0]), mba__three(s->most[0])).s);
         break;
     case 5: mba__say(text, room, "all three classes in %d of %d, one class in %d", holds, n, s->of[MBA_REFUTED]); break;
     default: break;
@@ -190,11 +188,11 @@ static void say_kernels(char *text, size_t room, int claim, const row_sum *s)
                  range_of(s, 0).s, range_of(s, 1).s);
         break;
     case 9:
-        mba__say(text, room, "the scan takes %s times as long as matrices, which do %s times the FLOPs",
+        mba__say(text, room, "the scan takes %s times as long as matrices, which execute %s times the FLOPs",
                  range_of(s, 0).s, range_of(s, 1).s);
         break;
     case 10:
-        mba__say(text, room, "DRAM limits %s %% of SSM time, latency %s %%; registers limit occupancy for %s %%",
+        mba__say(text, room, "DRAM limits %s %% of SSM time, latency %s %%; registers alone limit occupancy for %s %%",
                  range_of(s, 0).s, range_of(s, 1).s, range_of(s, 2).s);
         break;
     default: break;

@@ -19,7 +19,7 @@ static const struct {
 /* o open, r reproduced, x refuted, d depends, n not applicable: F1 .. F11. */
 static const struct { const char *name, *beside[3], *verdicts; } judged[] = {
     { "mamba2", { "chunked", "chunked_small", "mamba1" }, "rrxdordrrrd" },
-    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxdroddxrxx" },
+    { "chunked", { "mamba2", "chunked_small", "mamba1" }, "xxdroddxrrx" },
     { "mamba1", { "mamba2" }, "rxddodnrnrx" },
     { "peer", { "mamba2", "peer_small", "peer_mamba1" }, "xxdrordrorx" },
     { "peer", { "mamba2" }, "xxdrordroox" },
