@@ -15,7 +15,7 @@
 #include "report/training.h"
 
 typedef struct wanted {
-    const char *figure, *view;
+    const char *figure, *view, *baseline;
     bool        csv, study, simulation;
     int         shown; /* stores that get sections of their own */
 } wanted;
@@ -130,11 +130,12 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     MBA_TRY(mba_stores_open_good(&r, words->word, words->n, &first));
     mba_stores_show(&r, first);
     warn_of_empty(&r);
-    char left_out[sizeof r.left_out];
+    mba_status st = want->baseline ? mba_stores_baseline(&r, want->baseline) : MBA_OK;
+    char       left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);
     const bool  simulate = want->simulation && (!want->figure || is_simulated(want->figure));
-    mba_whatif *whatif;
-    mba_status  st = mba_stores_simulate(&r, &whatif, simulate);
+    mba_whatif *whatif = NULL;
+    if (st == MBA_OK) st = mba_stores_simulate(&r, &whatif, simulate);
     r.study = want->study || want->figure;
     if (st == MBA_OK) st = want->figure ? print_figure(&r, want) : write_page(&r, out);
     free(whatif);
@@ -168,6 +169,8 @@ static mba_status parse(options *o, mba_operands *words, int argc, char **argv, 
           "--svg: another view of it, by its name in the switch above the figure", 0, 0 },
         { "--study", MBA_OPT_FLAG, &o->want.study, NULL, "show the numbers of the study (arXiv 2508.17679) beside ours",
           0, 0 },
+        { "--baseline", MBA_OPT_TEXT, &o->want.baseline, "OLD.db",
+          "draw an earlier store of the same workload behind: roofline, kernels, their cards", 0, 0 },
         { "--main", MBA_OPT_INT, &o->shown, "N",
           "give only the first N stores their own sections; comparisons show all [all]", 1, MBA_RUNS_MAX },
         { "--no-simulation", MBA_OPT_FLAG, &o->measured, NULL,
@@ -186,6 +189,7 @@ static mba_status parse(options *o, mba_operands *words, int argc, char **argv, 
                               "mambascope report base --figure loss --csv > loss.csv\n"
                               "mambascope report run.db\n"
                               "mambascope report mamba1.db mamba2.db --out both.html\n"
+                              "mambascope report new.db --baseline old.db\n"
                               "mambascope report run.db --figure fig2 --svg > roofline.svg\n"
                               "mambascope report run.db --figure fig1 --view 'by phase' > phases.svg\n"
                               "mambascope report run.db --figure fig4 --csv > bandwidth.csv\n"
@@ -229,11 +233,12 @@ mba_status mba_command_report(int argc, char **argv)
     if (!words.n)
         return mba_fail(MBA_E_ARG, "a report of what?\nfix: mambascope report run.db, or the folder of a training run");
     MBA_TRY(runs_or_stores(&words, &runs));
-    if (runs && (o.want.study || o.measured || o.shown < MBA_RUNS_MAX))
+    if (runs && (o.want.study || o.want.baseline || o.measured || o.shown < MBA_RUNS_MAX))
         return mba_fail(MBA_E_ARG, "--%s is for stores, but '%s' is a training run\nfix: leave it out",
-                        o.want.study ? "study"
-                        : o.measured ? "no-simulation"
-                                     : "main",
+                        o.want.study      ? "study"
+                        : o.want.baseline ? "baseline"
+                        : o.measured      ? "no-simulation"
+                                          : "main",
                         words.word[0]);
     mba_lock *lock = NULL;
     if (!o.want.figure && !is_stdout(o.out)) {

@@ -79,6 +79,11 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
     text_cell(b, k->busiest);
     number_cell(b, k->busiest_pct);
     number_cell(b, k->counted.dram_bytes / k->counted.time_s / 1e9);
+    if (r->before) {
+        const mba_kernel_view *was = mba_kernel_before(r, run, k);
+        number_cell(b, was ? 1e6 * was->median_s : NAN);
+        number_cell(b, was ? k->median_s / was->median_s : NAN);
+    }
     mba_buf_put(b, "</tr>\n");
 }
 
@@ -98,9 +103,26 @@ static void controls(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</select></label><span id=\"kcount\" aria-live=\"polite\"></span></div>");
 }
 
+static void say_baseline(mba_buf *b, const mba_stores *r)
+{
+    const char *commit = mba_env_find(r->before, "program.commit");
+    mba_buf_put(b, "<p class=\"small\">Baseline: <b>");
+    mba_buf_html(b, mba_store_path(r->before_store));
+    mba_buf_put(b, "</b>, ");
+    mba_buf_html(b, *r->before->workload ? r->before->workload : "a program");
+    if (commit) {
+        mba_buf_put(b, ", commit ");
+        mba_buf_html(b, commit);
+    }
+    if (isfinite(r->before->plain_s)) mba_buf_add(b, ", %s ms a step", mba_num(1e3 * r->before->plain_s).s);
+    mba_buf_put(b, ". The columns at the right have its times, the tick on a bar its utilisation.</p>");
+}
+
 mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
 {
-    int id = 0, left_out = 0;
+    static const char *const before[] = { "before, µs", "× before" };
+    int                      id = 0, left_out = 0;
+    if (r->before) say_baseline(b, r);
     controls(b, r);
     mba_buf_put(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
                    "class=\"kt one\" id=\"kt\"><thead><tr>");
@@ -110,6 +132,8 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
                     : i >= 5 && i != 10 && i != 11 ? " class=\"n\""
                                                    : "",
                     headings[i]);
+    for (int i = 0; r->before && i < 2; i++)
+        mba_buf_add(b, "<th scope=\"col\" class=\"n\"><button>%s</button></th>", before[i]);
     mba_buf_put(b, "</tr></thead><tbody>");
     for (int run = 0; run < r->shown; run++) {
         mba_chosen c;
@@ -312,6 +336,16 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "epilogue", b ? 100 * b->epilogue : NAN);
 }
 
+static void before_fields(records *r, const mba_stores *all, int run, const mba_kernel_view *k)
+{
+    const mba_kernel_view *was = mba_kernel_before(all, run, k);
+    const mba_counted     *c = was ? &was->counted : NULL;
+    const double util[] = { c ? c->dram_pct : NAN, c ? c->l1_pct : NAN, c ? c->tensor_pct : NAN, c ? c->fma_pct : NAN,
+                            c ? c->alu_pct : NAN,  c ? c->xu_pct : NAN, c ? c->issue_pct : NAN };
+    field(r, "was_us", was ? 1e6 * was->median_s : NAN);
+    list_field(r, "was_util", util, 7);
+}
+
 static int number_of_remedy(records *r, const mba_advice *tip)
 {
     for (int i = 0; i < r->nremedies; i++)
@@ -366,6 +400,7 @@ static void record(records *r, const mba_stores *all, int run, const mba_kernel_
     counted_fields(r, k);
     proof_fields(r, a, k, p);
     advice_field(r, a, k);
+    if (all->before) before_fields(r, all, run, k);
     mba_buf_put(r->b, "]");
 }
 

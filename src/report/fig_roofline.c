@@ -333,6 +333,23 @@ static void draw_kernel(mba_svg *s, plane *p, const mba_analysis *a, const mba_k
     }
 }
 
+/* Where the kernel was in the baseline, with a line to where it is. */
+static void draw_before(mba_svg *s, const plane *p, const mba_stores *r, int run, const mba_kernel_view *k, int view)
+{
+    const mba_kernel_view *before = mba_kernel_before(r, run, k);
+    const point            was = before ? point_of(before, view) : (point){ 0 }, now = point_of(k, view);
+    const double           x[] = { was.flops / was.bytes[AT_DRAM], now.flops / now.bytes[AT_DRAM] },
+                 y[] = { was.flops / was.s / p->unit, now.flops / now.s / p->unit };
+    for (int i = 0; i < 2; i++)
+        if (!(x[i] >= p->x.lo && x[i] <= p->x.hi && y[i] >= p->y.lo && y[i] <= p->y.hi)) return;
+    mba_svg_line(s, mba_at(p->x, x[0]), mba_at(p->y, y[0]), mba_at(p->x, x[1]), mba_at(p->y, y[1]), "thin", NULL);
+    mba_svg_mark(s, MBA_CIRCLE, mba_at(p->x, x[0]), mba_at(p->y, y[0]), s->narrow ? 2.8 : 3.4, "measured", true,
+                 mba_tip(s->c, "%s · baseline|%s %cFLOP/s at %s FLOP/byte|%s µs, now %s µs",
+                         mba_kernel_label(r->run[run].a, k, 60).s, mba_num(y[0]).s, p->letter, mba_num(x[0]).s,
+                         mba_num(1e6 * was.s).s, mba_num(1e6 * now.s).s),
+                 NULL);
+}
+
 static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int run, int view)
 {
     mba_assert(run >= 0 && run < r->n && view >= BOTH && view <= VECTOR);
@@ -344,6 +361,7 @@ static mba_status fig2_draw(mba_canvas *c, double w, const mba_stores *r, int ru
     mba_svg s = mba_svg_begin(c, w, h, "Roofline of the kernels, by level of memory");
     draw_axes(&s, &p, view);
     draw_ceilings(&s, &p, r, run, view);
+    for (int i = chosen.n - 1; i >= 0; i--) draw_before(&s, &p, r, run, chosen.k[i], view);
     for (int i = chosen.n - 1; i >= 0; i--) draw_kernel(&s, &p, a, chosen.k[i], view);
     for (int i = 0; i < chosen.n && !s.narrow; i++)
         if (!is_named_before(&chosen, i)) draw_name(&s, &p, a, chosen.k[i], view);
@@ -365,6 +383,7 @@ static void fig2_legend(mba_buf *b, const mba_stores *r, int run)
         mba_buf_add(b, "<li><b>%s</b> %s%s</li>", mark[l], level_name[l], text);
     }
     mba_legend_mark(b, "○", "least work, for kernels without counters");
+    if (mba_has_before(r, run)) mba_legend_mark(b, "○–", "DRAM, in the baseline");
     for (int k = 0; k < MBA_BREAKDOWN_KINDS; k++)
         if (mba_kind_s(a, k) > 0) mba_legend_item(b, mba_kind_paint(k), mba_kind_long(k));
 }

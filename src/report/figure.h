@@ -47,6 +47,11 @@ void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", a
 const char *mba_run_label(const mba_stores *r, int run);
 /* What the run is, in words of the first screen: "Mamba-2 (fused)"; the label where the matrix has no column for it. */
 const char *mba_run_words(const mba_stores *r, int run);
+
+/* report.c: whether the earlier store (mba_stores_baseline) is of the run's workload, and its kernel of the same name,
+ * operator, phase and shape; NULL: none. */
+bool                   mba_has_before(const mba_stores *r, int run);
+const mba_kernel_view *mba_kernel_before(const mba_stores *r, int run, const mba_kernel_view *k);
 /* "mamba2.db: mamba2-headline, batch 4 x length 4096". */
 mba_name mba_run_store(const mba_run *run);
 /* the run is not shown itself: it is the model of a run that is shown, at another size */

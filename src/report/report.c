@@ -136,8 +136,49 @@ mba_status mba_stores_close(mba_stores *r)
         const mba_status closed = mba_store_close(r->run[i].store);
         if (st == MBA_OK) st = closed;
     }
+    if (r->before_store) {
+        mba_analysis_destroy(r->before);
+        const mba_status closed = mba_store_close(r->before_store);
+        if (st == MBA_OK) st = closed;
+    }
     *r = (mba_stores){ .n = 0 };
     return st;
+}
+
+/* ---- an earlier store behind them ---- */
+
+mba_status mba_stores_baseline(mba_stores *r, const char *path)
+{
+    bool any = false;
+    mba_assert(!r->before_store);
+    MBA_TRY(mba_store_open(&r->before_store, path));
+    MBA_TRY(mba_analysis_create(&r->before, r->before_store));
+    for (int i = 0; i < r->n; i++) any |= mba_has_before(r, i);
+    if (any) return MBA_OK;
+    return mba_fail(
+        MBA_E_ARG,
+        "the baseline '%s' is of another workload\nwhy: it is of %s, and no store of the page is\nfix: name an "
+        "earlier store of the same model",
+        path, *r->before->workload ? r->before->workload : "an unnamed program");
+}
+
+bool mba_has_before(const mba_stores *r, int run)
+{
+    return r->before && *r->before->workload && !strcmp(r->before->workload, r->run[run].a->workload);
+}
+
+static bool same_words(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
+
+const mba_kernel_view *mba_kernel_before(const mba_stores *r, int run, const mba_kernel_view *k)
+{
+    if (!mba_has_before(r, run) || !k->row->name) return NULL;
+    for (int64_t i = 0; i < r->before->nkernels; i++) {
+        const mba_kernel_view *b = &r->before->kernel[i];
+        if (same_words(b->row->name, k->row->name) && same_words(b->row->op, k->row->op)
+            && same_words(b->row->phase, k->row->phase) && same_words(b->row->shape, k->row->shape))
+            return b;
+    }
+    return NULL;
 }
 
 /* ---- one figure ---- */

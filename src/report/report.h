@@ -35,12 +35,17 @@ typedef struct mba_stores {
     char              left_out[256]; /* stores that could not be read; "" */
     bool              study;         /* add the numbers of the study */
     const mba_whatif *whatif;        /* results of the simulator, owned by the caller; NULL: none */
+    mba_store        *before_store;
+    mba_analysis     *before; /* of an earlier store: drawn behind runs of the same workload; NULL: none */
 } mba_stores;
 
 /* Opens and analyses stores; each analysis refers to the others, for claims that need more than one. Nothing stays open
  * on failure. */
 MBA_MUST mba_status mba_stores_open(mba_stores *r, const char *const *path, int n);
 MBA_MUST mba_status mba_stores_close(mba_stores *r);
+/* Opens an earlier store, whose kernels are drawn behind those of runs of its workload. MBA_E_ARG if there is none. It
+ * is closed with the others. */
+MBA_MUST mba_status mba_stores_baseline(mba_stores *r, const char *path);
 bool                mba_run_is_empty(const mba_run *run);      /* nothing was measured */
 void                mba_stores_show(mba_stores *r, int shown); /* how many get sections of their own; 0: all */
 

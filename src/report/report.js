@@ -116,7 +116,9 @@ for (const plot of $$("#fig2 .plot")) {
 }
 
 // ---- kernel card, built when its row opens -------------------------------------------------------------------------
-const bar = ([name, p, text, color]) => `<b>${name}</b><i class="c-${color}" style="--p:${p}"></i><s>${text}</s>`;
+// `was`: the same of the baseline, as a tick
+const bar = ([name, p, text, color, was]) => `<b>${name}</b><i class="c-${color}" style="--p:${p}` +
+  `${was >= 0 ? `;--w:${was}` : ""}"></i><s>${text}</s>`;
 const bars = rows => `<div class="hb">${rows.map(bar).join("")}</div>`;
 const esc = t => String(t).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c]);
 const known = v => v !== null && v !== undefined;
@@ -184,16 +186,18 @@ function advice(k) {
 function card(k) {
   const floors = [...FLOORS.map(([n, c], i) => [n, k.floors[i], c]), ["measured", k.us, "measured"]]
     .filter(f => known(f[1])).map(([n, v, c]) => [n, Math.min(100, 100 * v / k.us), fmt(v) + " µs", c]);
-  const units = UNITS.map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c]).filter(u => known(u[1]));
+  const units = UNITS.map(([n, c], i) => [n, k.util[i], fmt(k.util[i]), c, k.was_util?.[i] ?? -1])
+    .filter(u => known(u[1]));
   const stall = k.stalls.reduce((s, x) => s + x[1], 0);
   const none = what => `<p class="small">Not measured; use ${what}.</p>`;
   const waits = k.stalls.map(([n, v]) => [esc(n.replaceAll("_", " ")), 100 * v / stall, fmt(v), "ssm"]);
   const share = known(k.floor) ? `Floor ${fmt(k.floor)} µs, set by ${esc(k.bound)}: ` +
     `<b>${fmt(100 * k.floor / k.us)} % of floor</b>${k.executed_floor ? ", of executed work" : ""}${k.above ? ": " + esc(k.above) : ""}. ` : "";
   const busiest = k.busy ? `Busiest unit: <b>${esc(k.busy)}</b>, ${fmt(k.busy_pct)} %${k.limit ? `: limited by ${esc(k.limit)}` : ""}.` : "";
+  const before = known(k.was_us) ? ` Baseline: <b>${fmt(k.was_us)} µs</b>, now ${fmt(k.us / k.was_us)} times as long.` : "";
   const list = facts(k).map(([a, b, wide]) => `<div${wide ? " class=wide" : ""}><dt>${a}</dt><dd>${esc(b)}</dd></div>`);
   return `<div class="card"><div><h4>Floors against the measured time</h4>${bars(floors)}
-    <p class="small">${share}${busiest}</p></div>
+    <p class="small">${share}${busiest}${before}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>
     <div class="whole"><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div>${advice(k)}</div>`;
@@ -205,7 +209,7 @@ if (table) {
   const body = table.tBodies[0];
   const rows = $$("tr.row", body).map(row => {
     const card = Object.assign(document.createElement("tr"), {className: "cardrow", hidden: true});
-    card.append(Object.assign(document.createElement("td"), {colSpan: 14}));
+    card.append(Object.assign(document.createElement("td"), {colSpan: table.tHead.rows[0].cells.length}));
     row.after(card);
     return {row, card};
   });
