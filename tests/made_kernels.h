@@ -25,6 +25,7 @@ typedef struct made_run {
     const char *file, *workload, *unit, *foreign, *variant;
     double      units, watts; /* watts: a power limit; 0: none */
     made_kernel k[MADE_MAX];
+    void (*more)(mba_store *s); /* puts further rows; NULL: none */
 } made_run;
 
 typedef struct made_store {
@@ -142,6 +143,7 @@ static made_store made_open(const made_run *r)
         made_put(m.store, r, i, at);
         at += r->k[i].s;
     }
+    if (r->more) r->more(m.store);
     assert_ok(mba_store_close(m.store));
     assert_ok(mba_store_open(&m.store, path));
     assert_ok(mba_analysis_create(&m.a, m.store));

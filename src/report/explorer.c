@@ -11,6 +11,7 @@
 #include "scope/doubts.h"
 #include "study/advice.h"
 #include "study/limiter.h"
+#include "study/source_lines.h"
 #include "study/verify.h"
 
 enum { ROWS = 250, FEWEST = 50, MOST = 120, REASONS = 8, SYMBOL = 160 };
@@ -79,6 +80,7 @@ static void kernel_row(mba_buf *b, const mba_stores *r, int run, const mba_kerne
     text_cell(b, k->busiest);
     number_cell(b, k->busiest_pct);
     number_cell(b, k->counted.dram_bytes / k->counted.time_s / 1e9);
+    mba_debug_assert(k->row);
     if (r->before) {
         const mba_kernel_view *was = mba_kernel_before(r, run, k);
         number_cell(b, was ? 1e6 * was->median_s : NAN);
@@ -282,15 +284,17 @@ static void least_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "least_sf", k->least.special_ops);
 }
 
-/* More facts on the kernels of a run: plans compared with counters, and records of their blocks. */
+/* More facts on the kernels of a run: plans compared with counters, records of their blocks, lines of their source. */
 typedef struct proofs {
     mba_verification *plan;
     mba_blocks_view  *block;
-    int64_t           nplans, nblocks;
+    mba_source_line  *line;
+    int64_t           nplans, nblocks, nlines;
 } proofs;
 
 static void proofs_free(proofs *p)
 {
+    free(p->line);
     free(p->plan);
     free(p->block);
 }
@@ -300,6 +304,7 @@ static mba_status proofs_of(proofs *p, const mba_analysis *a)
     *p = (proofs){ 0 };
     mba_status st = a->nlaunches && a->ncounters ? mba_verify(&p->plan, &p->nplans, a) : MBA_OK;
     if (st == MBA_OK) st = mba_blocks_of(a, &p->block, &p->nblocks);
+    if (st == MBA_OK) st = mba_source_lines(&p->line, &p->nlines, a);
     if (st != MBA_OK) proofs_free(p);
     return st;
 }
@@ -334,6 +339,35 @@ static void proof_fields(records *r, const mba_analysis *a, const mba_kernel_vie
     field(r, "life_p95", b ? 1e6 * b->p95_s : NAN);
     field(r, "prologue", b ? 100 * b->prologue : NAN);
     field(r, "epilogue", b ? 100 * b->epilogue : NAN);
+}
+
+/* [place, % of the kernel's stall samples, reasons] of the lines where warps stall most. */
+static void hot_field(records *r, const mba_kernel_view *k, const proofs *p)
+{
+    enum { SHOWN = 4 };
+    double samples = 0;
+    int    n = 0;
+    if (!begin_field(r, "hot")) return;
+    mba_buf_put(r->b, "[");
+    for (int64_t i = 0; i < p->nlines; i++)
+        if (p->line[i].kernel == k->row->id) samples += p->line[i].samples;
+    for (int64_t i = 0; i < p->nlines && n < SHOWN; i++) {
+        const mba_source_line *l = &p->line[i];
+        const char            *file = l->file ? l->file : "?", *last = strrchr(file, '/');
+        char                   place[160], waits[160];
+        if (l->kernel != k->row->id || !(l->samples > 0)) continue;
+        snprintf(place, sizeof place, "%.120s:%lld", last ? last + 1 : file, (long long)l->line);
+        mba_source_waits(waits, sizeof waits, l, 2);
+        mba_buf_put(r->b, n++ ? ",[" : "[");
+        mba_buf_json(r->b, place);
+        mba_buf_put(r->b, ",");
+        mba_buf_json_number(r->b, 100 * l->samples / samples);
+        mba_buf_put(r->b, ",");
+        mba_buf_json(r->b, waits);
+        mba_buf_put(r->b, "]");
+    }
+    mba_assert(n <= SHOWN);
+    mba_buf_put(r->b, "]");
 }
 
 static void before_fields(records *r, const mba_stores *all, int run, const mba_kernel_view *k)
@@ -400,6 +434,7 @@ static void record(records *r, const mba_stores *all, int run, const mba_kernel_
     counted_fields(r, k);
     proof_fields(r, a, k, p);
     advice_field(r, a, k);
+    hot_field(r, k, p);
     if (all->before) before_fields(r, all, run, k);
     mba_buf_put(r->b, "]");
 }

@@ -164,6 +164,7 @@ mba_status mba_stores_baseline(mba_stores *r, const char *path)
 
 bool mba_has_before(const mba_stores *r, int run)
 {
+    mba_assert(run >= 0 && run < r->n);
     return r->before && *r->before->workload && !strcmp(r->before->workload, r->run[run].a->workload);
 }
 

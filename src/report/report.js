@@ -183,6 +183,13 @@ function advice(k) {
   return `<div class="whole"><h4>What to try</h4><ol>${k.advice.map(item).join("")}</ol></div>`;
 }
 
+// The lines of source where warps stall, of kernels that were counted instruction by instruction.
+function hot(k) {
+  if (!k.hot?.length) return "";
+  const item = ([place, share, waits]) => `<li><code>${esc(place)}</code>: ${fmt(share)} % of stall samples (${esc(waits.replaceAll("_", " "))})</li>`;
+  return `<div class="whole"><h4>Where warps stall</h4><ol>${k.hot.map(item).join("")}</ol></div>`;
+}
+
 function card(k) {
   const floors = [...FLOORS.map(([n, c], i) => [n, k.floors[i], c]), ["measured", k.us, "measured"]]
     .filter(f => known(f[1])).map(([n, v, c]) => [n, Math.min(100, 100 * v / k.us), fmt(v) + " µs", c]);
@@ -200,7 +207,7 @@ function card(k) {
     <p class="small">${share}${busiest}${before}</p></div>
     <div><h4>Utilisation, % of peak</h4>${units.length ? bars(units) : none("profile --metric-sets pipes")}</div>
     <div><h4>Stalls, warps per issue</h4>${waits.length ? bars(waits) : none("profile --metric-sets stalls")}</div>
-    <div class="whole"><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div>${advice(k)}</div>`;
+    <div class="whole"><h4>Launch, memory, work</h4><dl>${list.join("")}</dl></div>${advice(k)}${hot(k)}</div>`;
 }
 
 // ---- kernel explorer: sort, search, class filter, expand -----------------------------------------------------------
