@@ -3,6 +3,7 @@
  * 2, xor 4, .. The fastest of several rounds counts, each as slow as its slowest rank. */
 #include "cli/bench_links.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,19 +61,41 @@ static mba_status time_exchange(double *best, mba_world *w, int distance, void *
     return MBA_OK;
 }
 
+/* The hosts of all ranks, HOST_ROOM bytes each; free(). A launcher may deal ranks to hosts in any order. */
+enum { HOST_ROOM = 256 };
+static mba_status find_hosts(char **out, mba_world *w)
+{
+    char mine[HOST_ROOM] = "";
+    if (gethostname(mine, sizeof mine - 1))
+        return mba_fail(MBA_E_IO, "this host has no name\nwhy: %s", strerror(errno));
+    if (!(*out = calloc((size_t)w->ranks, HOST_ROOM)))
+        return mba_fail(MBA_E_NOMEM, "no memory for the hosts of all ranks");
+    return w->gather_all(w, *out, mine, HOST_ROOM);
+}
+
+/* True if every rank has the one at this distance on its own host. */
+static bool is_inside(const char *hosts, int ranks, int distance)
+{
+    for (int k = 0; k < ranks; k++)
+        if (memcmp(hosts + (size_t)k * HOST_ROOM, hosts + (size_t)(k ^ distance) * HOST_ROOM, HOST_ROOM)) return false;
+    return true;
+}
+
 static mba_status measure_links(measured *m, mba_world *w)
 {
-    char      *out = malloc(LONG_BYTES), *in = malloc(LONG_BYTES);
+    char      *out = malloc(LONG_BYTES), *in = malloc(LONG_BYTES), *hosts = NULL;
     mba_status st = out && in ? MBA_OK : mba_fail(MBA_E_NOMEM, "no memory for messages of %d bytes", LONG_BYTES);
     if (out && in) memset(out, 1, LONG_BYTES), memset(in, 1, LONG_BYTES);
+    if (st == MBA_OK) st = find_hosts(&hosts, w);
     for (int d = 1; d < w->ranks && st == MBA_OK; d *= 2) {
         level *at = &m->at[m->levels++];
         double whole;
-        *at = (level){ .distance = d, .inside = d < m->here };
+        *at = (level){ .distance = d, .inside = is_inside(hosts, w->ranks, d) };
         st = time_exchange(&at->latency_s, w, d, out, in, SHORT_BYTES, SHORT_TIMES, m->o->repeats);
         if (st == MBA_OK) st = time_exchange(&whole, w, d, out, in, LONG_BYTES, 1, m->o->repeats);
         if (st == MBA_OK) at->bytes_s = LONG_BYTES / fmax(whole - at->latency_s, 1e-9);
     }
+    free(hosts);
     free(out);
     free(in);
     return st;
