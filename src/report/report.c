@@ -69,7 +69,7 @@ static void name_in_words(mba_stores *r)
     for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
     mba_matrix_choose(column, store, r->n);
     for (int i = 0; i < r->n; i++) {
-        snprintf(r->run[i].words, sizeof r->run[i].words, "%s", r->run[i].label);
+        memcpy(r->run[i].words, r->run[i].label, sizeof r->run[i].words);
         for (int c = 0; c < MBA_COLUMNS && mba_has_matrix(r); c++)
             if (column[c] == store[i])
                 snprintf(r->run[i].words, sizeof r->run[i].words, "%s", mba_matrix_column_title((mba_matrix_column)c));
