@@ -109,8 +109,8 @@ static void parts_of_sequences_learn_what_one_rank_learns(void **state)
     static const char *const model[] = {
         "--model mamba-130m --set width=32,layers=2,vocab=264,state=8",
         "--model mamba2-130m --set width=32,layers=2,vocab=264,state=8,head_dim=16,chunk=16",
-        "--model hybrid-130m --set width=32,vocab=264,state=8,head_dim=16,chunk=16,"
-        "q_heads=4,attn_dim=8,kv_heads=2,mlp=64,rotary=4,attn_conv=4,pattern=M*-M"
+        ("--model hybrid-130m --set width=32,vocab=264,state=8,head_dim=16,chunk=16,"
+         "q_heads=4,attn_dim=8,kv_heads=2,mlp=64,rotary=4,attn_conv=4,pattern=M*-M")
     };
     static const struct {
         int ranks, parts;
