@@ -17,6 +17,7 @@ struct mba_hooks;
 typedef struct mba_device {
     const char        *name;
     const mba_machine *machine;                    /* what plans may read */
+    const char        *bus_id;                     /* "0000:3B:00.0": how the driver knows this GPU; NULL: no GPU */
     void              *stream;                     /* handed to every launch */
     mba_status (*alloc)(void **out, size_t bytes); /* zeroed, aligned */
     void (*dealloc)(void *p);

@@ -32,6 +32,10 @@ mba_status mba__cuda_launch_check(const mba_call *c, int k);
 enum { MBA__FLUSH_BYTES = 256 << 20 };
 void mba__cuda_flush_l2(void *zeros, size_t bytes, void *stream);
 
+/* Compute capability whose instructions our kernels have on the current device (compiled_for_cuda.cu); 0: there is no
+ * code for it. */
+int mba__cuda_compiled_for(void);
+
 /* mba_device.fold (fold_cuda.cu). */
 mba_status mba__cuda_fold(float *x, const float *y, float scale, int64_t n, int sms, void *stream);
 

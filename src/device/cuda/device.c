@@ -21,7 +21,7 @@
 static struct {
     bool         ready;
     cudaStream_t stream, lane; /* lane: of collectives, NULL before the first */
-    char         name[256];
+    char         name[256], bus_id[32];
     mba_machine  machine;
     mba_device   device;
     size_t       left; /* bytes that were free at first */
@@ -433,16 +433,20 @@ static void cuda_forget(mba_program *p)
 
 /* ---- beginning ---- */
 
+/* A GPU that runs PTX of before 9.0 is described as one of that capability, by name too: it has the SMs of the newer
+ * one and none of the kernels for it. */
 static mba_status describe(mba_machine *out, char *name, size_t room, int ordinal)
 {
     struct cudaDeviceProp d;
     int                   clock_khz = 0, memory_khz = 0;
     CUDA_TRY(cudaGetDeviceProperties(&d, ordinal));
+    const int cc = 10 * d.major + d.minor, code = mba__cuda_compiled_for(), old = code && code < 90 && cc >= 90;
     cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, ordinal);
     cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, ordinal);
-    snprintf(name, room, "%s", d.name);
+    if (old) snprintf(name, room, "%s (kernels for sm_%d)", d.name, code);
+    else snprintf(name, room, "%s", d.name);
     *out = (mba_machine){ .name = name,
-                          .cc = 10 * d.major + d.minor,
+                          .cc = old ? code : cc,
                           .sm = d.multiProcessorCount,
                           .warp = d.warpSize,
                           .regs_sm = d.regsPerMultiprocessor,
@@ -507,10 +511,12 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
                             ordinal, n);
         CUDA_TRY(cudaSetDevice(ordinal));
         MBA_TRY(describe(&gpu.machine, gpu.name, sizeof gpu.name, ordinal));
+        CUDA_TRY(cudaDeviceGetPCIBusId(gpu.bus_id, sizeof gpu.bus_id, ordinal));
         CUDA_TRY(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
         gpu.left = cuda_left();
         gpu.device = (mba_device){ .name = "cuda",
                                    .machine = &gpu.machine,
+                                   .bus_id = gpu.bus_id,
                                    .stream = gpu.stream,
                                    .alloc = cuda_alloc,
                                    .dealloc = cuda_dealloc,
