@@ -37,7 +37,7 @@ static mba_status meter_steps(mba_table *t, const char *workload, const mba_sess
     mba_meter *m = NULL;
     int64_t    steps = 0;
     MBA_TRY(run_for(s, step, WARM_S, &steps));
-    MBA_TRY(mba_meter_start(&m));
+    MBA_TRY(mba_meter_start(&m, s->device->bus_id));
     const double     from = mba_clock_s();
     const mba_status st = run_for(s, step, METERED_S, &steps);
     const double     to = mba_clock_s();

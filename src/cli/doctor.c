@@ -38,7 +38,7 @@ static void driver_rows(mba_table *t)
 {
     char           text[320], words[160];
     mba_nvml_state s;
-    if (mba_nvml_read(&s, 0) != MBA_OK) {
+    if (mba_nvml_read(&s, NULL) != MBA_OK) {
         row(t, "driver", story(text, sizeof text),
             "clocks and energy come from libnvidia-ml.so.1, a part of NVIDIA's driver");
         return;

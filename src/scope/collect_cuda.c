@@ -6,11 +6,11 @@
 #include "scope/nvml.h"
 #include "scope/power_limit.h"
 
-static mba_status put_clocks(mba_store *s)
+static mba_status put_clocks(mba_store *s, const char *gpu)
 {
     mba_nvml_state n;
     char           words[160];
-    if (mba_nvml_read(&n, 0) != MBA_OK)
+    if (mba_nvml_read(&n, gpu) != MBA_OK)
         return mba_note_missing(s, "clocks", "NVML does not answer: no clocks, no energy",
                                 "install the driver's libnvidia-ml.so.1");
     MBA_TRY(mba_env_put_text(s, "gpu.driver", "read", "%s", n.driver));
@@ -35,7 +35,7 @@ static mba_status collect(mba_collecting *c)
     mba_gpu_profile *g;
     mba_assert(c->options->steps > 0 && c->options->warmup > 0);
     MBA_TRY(mba_metric_sets_choose(o.set, &o.nsets, MBA_GPU_SETS_MAX, c->options->sets));
-    MBA_TRY(put_clocks(c->store));
+    MBA_TRY(put_clocks(c->store, c->session->device->bus_id));
     MBA_TRY(mba_gpu_collect(&g, c->session->program, &c->step, &o));
     const mba_status st = mba_gpu_store(c->store, c->session->program, g, c->units);
     const bool       empty = g->events.n == 0 && !o.steps_only;
@@ -48,11 +48,12 @@ mba_status mba_collect_cuda(mba_collecting *c)
 {
     const double    watts = c->options->power_limit_w;
     mba_power_limit limit = { 0 };
+    mba_status      st = MBA_OK;
     if (watts > 0) {
-        MBA_TRY(mba_power_limit_set(&limit, watts));
-        MBA_TRY(mba_env_put_number(c->store, "run.power_limit", "given", watts, "W"));
+        MBA_TRY(mba_power_limit_set(&limit, watts, c->session->device->bus_id));
+        st = mba_env_put_number(c->store, "run.power_limit", "given", watts, "W");
     }
-    const mba_status st = collect(c);
+    if (st == MBA_OK) st = collect(c);
     mba_power_limit_restore(&limit);
     return st;
 }

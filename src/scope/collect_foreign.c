@@ -207,7 +207,7 @@ mba_status mba_collect_foreign(mba_store *store, const mba_foreign_options *o, m
     MBA_TRY(name_trace(trace, mba_store_path(store)));
     MBA_TRY(mba_rules_open(&rules, o->rules));
     unlink(trace);
-    if (mba_meter_start(&meter) != MBA_OK) meter = NULL; // put_energy notes it
+    if (mba_meter_start(&meter, NULL) != MBA_OK) meter = NULL; // put_energy notes it
     mba_status st = mba_child_run(o->argv, prepare, &(start){ o, library, trace }, o->told, &child);
     if (st == MBA_OK) {
         end->code = child.code;

@@ -61,7 +61,7 @@ mba_status mba_gpu_read_clocks(mba_gpu_profile *g, mba_program *p, const mba_ste
 {
     mba_nvml_state n;
     MBA_TRY(mba_program_repeat(p, MBA_STEP, step));
-    if (g->nclocks < (int)(sizeof g->clock / sizeof *g->clock) && mba_nvml_read(&n, 0) == MBA_OK)
+    if (g->nclocks < (int)(sizeof g->clock / sizeof *g->clock) && mba_nvml_read(&n, p->device->bus_id) == MBA_OK)
         g->clock[g->nclocks++] = (mba_gpu_clock){ when, n.sm_mhz, n.power_w, n.throttled };
     return p->device->wait();
 }
@@ -101,7 +101,7 @@ static mba_status   measure_energy(job *j)
     mba_gpu_profile *g = j->g;
     mba_meter       *m;
     mba_status       st = MBA_OK;
-    if (mba_meter_start(&m) != MBA_OK) {
+    if (mba_meter_start(&m, j->p->device->bus_id) != MBA_OK) {
         mba_gpu_note_failure(g, "energy");
         return MBA_OK;
     }

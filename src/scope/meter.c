@@ -26,6 +26,7 @@ struct mba_meter {
     clock_reading    *clock;
     int64_t           nclocks, clock_room;
     double            limit_w;
+    const char       *gpu;
     atomic_bool       ends;
     pthread_t         reader;
     bool              reads; // the thread is not joined yet
@@ -48,7 +49,7 @@ double mba_mean_power_w(const mba_meter_change *x, int64_t n, double from_s, dou
 static void read_clock(mba_meter *m)
 {
     double ghz;
-    if (mba_nvml_clock(&ghz) != MBA_OK) return;
+    if (mba_nvml_clock(&ghz, m->gpu) != MBA_OK) return;
     clock_reading *more = mba_grow(m->clock, m->nclocks, &m->clock_room, sizeof *more);
     if (more) m->clock = more, m->clock[m->nclocks++] = (clock_reading){ mba_clock_s(), ghz };
 }
@@ -61,7 +62,7 @@ static void *read_on(void *ctx)
     double     joules = NAN, before = NAN;
     for (int64_t i = 0; !atomic_load(&m->ends); i++) {
         if (i % CLOCK_EVERY == 0) read_clock(m);
-        if (mba_nvml_energy(&joules) == MBA_OK && joules != before) {
+        if (mba_nvml_energy(&joules, m->gpu) == MBA_OK && joules != before) {
             mba_meter_change *more = isnan(before) ? NULL : mba_grow(m->change, m->n, &m->room, sizeof *more);
             if (more) m->change = more, m->change[m->n++] = (mba_meter_change){ mba_clock_s(), joules };
             before = joules;
@@ -72,16 +73,17 @@ static void *read_on(void *ctx)
 }
 
 /* Signals are for the thread that waits for the program. */
-mba_status mba_meter_start(mba_meter **out)
+mba_status mba_meter_start(mba_meter **out, const char *gpu)
 {
     mba_nvml_state state;
     double         joules;
     sigset_t       all, mask;
     *out = NULL;
-    MBA_TRY(mba_nvml_energy(&joules)); // opens the library here, so that the thread only reads
+    MBA_TRY(mba_nvml_energy(&joules, gpu)); // opens the library here, so that the thread only reads
     mba_meter *m = calloc(1, sizeof *m);
     if (!m) return mba_fail(MBA_E_NOMEM, "no memory for the energy meter");
-    m->limit_w = mba_nvml_read(&state, 0) == MBA_OK ? state.power_limit_w : -1;
+    m->gpu = gpu;
+    m->limit_w = mba_nvml_read(&state, gpu) == MBA_OK ? state.power_limit_w : -1;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     m->reads = pthread_create(&m->reader, NULL, read_on, m) == 0;

@@ -2,7 +2,7 @@
 /* meter.h -- mean power and clock of the GPU over a window, from the driver's energy meter and its clocks.
  *
  *     mba_meter *m;
- *     MBA_TRY(mba_meter_start(&m));                           // a thread reads the meter; E_UNSUPPORTED without one
+ *     MBA_TRY(mba_meter_start(&m, d->bus_id));                // a thread reads the meter; E_UNSUPPORTED without one
  *     const double from = mba_clock_s();
  *     run_steps();
  *     mba_meter_stop(m);
@@ -31,8 +31,8 @@ typedef struct mba_meter_change {
 double mba_mean_power_w(const mba_meter_change *x, int64_t n, double from_s, double to_s, double limit_w);
 
 typedef struct mba_meter mba_meter;
-MBA_MUST mba_status      mba_meter_start(mba_meter **out);
-void                     mba_meter_stop(mba_meter *m); /* ends the thread; the changes stay */
+MBA_MUST mba_status      mba_meter_start(mba_meter **out, const char *gpu); /* as nvml.h names it; not copied */
+void                     mba_meter_stop(mba_meter *m);                      /* ends the thread; the changes stay */
 double                   mba_meter_mean_w(const mba_meter *m, double from_s, double to_s);   /* after the stop */
 double                   mba_meter_mean_ghz(const mba_meter *m, double from_s, double to_s); /* NaN: not read */
 double                   mba_meter_limit_w(const mba_meter *m);                              /* -1: not known */

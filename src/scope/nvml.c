@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,10 @@
 typedef struct device *device;
 typedef struct nvml {
     int (*init)(void);
-    int (*handle)(unsigned index, device *out);
+    int (*by_index)(unsigned index, device *out);
+    int (*by_bus_id)(const char *bus_id, device *out);
+    int (*by_uuid)(const char *uuid, device *out);
+    int (*uuid)(device d, char *out, unsigned room);
     int (*name)(device d, char *out, unsigned room);
     int (*driver)(char *out, unsigned room);
     int (*clock)(device d, int which, unsigned *mhz);
@@ -32,7 +36,10 @@ typedef struct nvml {
 } nvml;
 
 static const mba_library_name names[] = { { "nvmlInit_v2", offsetof(nvml, init) },
-                                          { "nvmlDeviceGetHandleByIndex_v2", offsetof(nvml, handle) },
+                                          { "nvmlDeviceGetHandleByIndex_v2", offsetof(nvml, by_index) },
+                                          { "nvmlDeviceGetHandleByPciBusId_v2", offsetof(nvml, by_bus_id) },
+                                          { "nvmlDeviceGetHandleByUUID", offsetof(nvml, by_uuid) },
+                                          { "nvmlDeviceGetUUID", offsetof(nvml, uuid) },
                                           { "nvmlDeviceGetName", offsetof(nvml, name) },
                                           { "nvmlSystemGetDriverVersion", offsetof(nvml, driver) },
                                           { "nvmlDeviceGetClockInfo", offsetof(nvml, clock) },
@@ -69,18 +76,33 @@ static mba_status failed(int error, const char *call)
         if (nvml_) return failed(nvml_, #call); \
     } while (0)
 
-static mba_status find(device *out, unsigned gpu)
+/* CUDA_VISIBLE_DEVICES names GPUs by number or by the start of a UUID. The numbers are the driver's where all GPUs are
+ * of one kind, or with CUDA_DEVICE_ORDER=PCI_BUS_ID. */
+static mba_status find_visible(device *out)
 {
-    if (!lib.ready) {
-        MBA_TRY(mba_library_open("libnvidia-ml.so.1", names, &lib.f));
-        NVML_TRY(lib.f.init());
-        lib.ready = true;
-    }
-    NVML_TRY(lib.f.handle(gpu, out));
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    char        first[96], *end;
+    snprintf(first, sizeof first, "%.*s", text ? (int)strcspn(text, ",") : 0, text ? text : "");
+    const unsigned long n = strtoul(first, &end, 10);
+    if (*first && *end) NVML_TRY(lib.f.by_uuid(first, out));
+    else NVML_TRY(lib.f.by_index((unsigned)n, out));
     return MBA_OK;
 }
 
-mba_status mba_nvml_read(mba_nvml_state *s, unsigned gpu)
+static mba_status find(device *out, const char *gpu)
+{
+    if (!lib.ready) {
+        const char *given = getenv("MBA_NVML");
+        MBA_TRY(mba_library_open(given && *given ? given : "libnvidia-ml.so.1", names, &lib.f));
+        NVML_TRY(lib.f.init());
+        lib.ready = true;
+    }
+    if (!gpu) return find_visible(out);
+    NVML_TRY(lib.f.by_bus_id(gpu, out));
+    return MBA_OK;
+}
+
+mba_status mba_nvml_read(mba_nvml_state *s, const char *gpu)
 {
     device             d;
     unsigned           v;
@@ -98,6 +120,7 @@ mba_status mba_nvml_read(mba_nvml_state *s, unsigned gpu)
     MBA_TRY(find(&d, gpu));
     NVML_TRY(lib.f.name(d, s->name, sizeof s->name));
     NVML_TRY(lib.f.driver(s->driver, sizeof s->driver));
+    NVML_TRY(lib.f.uuid(d, s->uuid, sizeof s->uuid));
     if (!lib.f.clock(d, CLOCK_SM, &v)) s->sm_mhz = (int)v;
     if (!lib.f.clock_max(d, CLOCK_SM, &v)) s->sm_mhz_max = (int)v;
     if (!lib.f.clock(d, CLOCK_MEMORY, &v)) s->memory_mhz = (int)v;
@@ -111,31 +134,31 @@ mba_status mba_nvml_read(mba_nvml_state *s, unsigned gpu)
     return MBA_OK;
 }
 
-mba_status mba_nvml_energy(double *joules)
+mba_status mba_nvml_energy(double *joules, const char *gpu)
 {
     device             d;
     unsigned long long mj = 0;
-    MBA_TRY(find(&d, 0));
+    MBA_TRY(find(&d, gpu));
     NVML_TRY(lib.f.energy(d, &mj));
     *joules = 1e-3 * (double)mj;
     return MBA_OK;
 }
 
-mba_status mba_nvml_clock(double *ghz)
+mba_status mba_nvml_clock(double *ghz, const char *gpu)
 {
     device   d;
     unsigned mhz = 0;
-    MBA_TRY(find(&d, 0));
+    MBA_TRY(find(&d, gpu));
     NVML_TRY(lib.f.clock(d, CLOCK_SM, &mhz));
     *ghz = 1e-3 * mhz;
     return MBA_OK;
 }
 
-mba_status mba_nvml_limit_power(double watts)
+mba_status mba_nvml_limit_power(double watts, const char *gpu)
 {
     device   d;
     unsigned least = 0, most = 0;
-    MBA_TRY(find(&d, 0));
+    MBA_TRY(find(&d, gpu));
     const unsigned milliwatt = (unsigned)(1e3 * watts + 0.5);
     const int      known = !lib.f.power_range(d, &least, &most);
     if (known && (milliwatt < least || milliwatt > most))
