@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fake_nccl.c -- a libnccl.so.2 for tests without GPUs: ranks are processes, memory is that of the host, messages are
- * files in the folder FAKE_NCCL_DIR. Streams are ignored: a call has ended when it returns, a group when it ends.
+/* fake_nccl.c -- a libnccl.so.2 for tests without several GPUs: ranks are processes, messages are files in the folder
+ * FAKE_NCCL_DIR. Memory is that of the host; streams are ignored: a call has ended when it returns, a group when it
+ * ends.
  *
- * FAKE_NCCL_VERSION is what ncclGetVersion says [23007]; FAKE_NCCL_FAILS names a function that fails;
- * FAKE_NCCL_ASYNC is the error that ncclCommGetAsyncError finds. Calls are noted in fake_nccl_calls. */
+ * With FAKE_NCCL_GPU set, memory is that of a GPU, which all ranks may share (fake_nccl_gpu.c).
+ *
+ * FAKE_NCCL_VERSION is what ncclGetVersion says [23007]; FAKE_NCCL_FAILS names a function that fails, with the error
+ * FAKE_NCCL_ERROR [2]; FAKE_NCCL_ASYNC is the error that ncclCommGetAsyncError finds. Calls are noted in
+ * fake_nccl_calls. */
+#include "tests/fake_nccl.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +19,26 @@ typedef struct id {
     char bytes[128];
 } id;
 
-typedef struct comm {
+typedef struct fake_comm {
     id  of;
     int rank, ranks, sent[64], received[64], gathered;
 } comm;
 
-typedef struct message {
-    void  *at;
-    size_t n;
-    int    peer, sends;
-} message;
+typedef fake_message message;
 
 #define PUBLIC __attribute__((visibility("default")))
 PUBLIC char fake_nccl_calls[4096];
 
-static message group[16];
+static message group[FAKE_GROUP_MOST];
 static int     depth, waiting;
+static void   *of_stream;
 
 static int said(const char *name)
 {
-    const char *fails = getenv("FAKE_NCCL_FAILS");
-    strncat(fake_nccl_calls, name, sizeof fake_nccl_calls - strlen(fake_nccl_calls) - 2);
-    strcat(fake_nccl_calls, " ");
-    return fails && !strcmp(fails, name) ? 2 : 0;
+    const char  *fails = getenv("FAKE_NCCL_FAILS"), *error = getenv("FAKE_NCCL_ERROR");
+    const size_t at = strlen(fake_nccl_calls), room = sizeof fake_nccl_calls - at;
+    if (strlen(name) + 2 <= room) snprintf(fake_nccl_calls + at, room, "%s ", name); // the first ones
+    return !fails || strcmp(fails, name) ? 0 : error ? atoi(error) : 2;
 }
 
 static void path(char *out, const comm *c, const char *kind, int a, int b, int serial)
@@ -80,6 +83,7 @@ PUBLIC int ncclCommInitRank(comm **out, int ranks, id of, int rank)
 {
     *out = calloc(1, sizeof **out);
     **out = (comm){ .of = of, .rank = rank, .ranks = ranks };
+    if (getenv("FAKE_NCCL_GPU")) fake_gpu_open();
     return said("join");
 }
 
@@ -110,47 +114,60 @@ PUBLIC int ncclGroupStart(void)
 
 static comm *of_group;
 
-static int enqueue(comm *c, message m)
+static int enqueue(comm *c, message m, void *stream)
 {
-    if (!depth || waiting == 16) abort();
+    if (!depth || waiting == FAKE_GROUP_MOST) abort();
     of_group = c;
+    of_stream = stream;
     group[waiting++] = m;
     return 0;
 }
 
 PUBLIC int ncclSend(void *x, size_t n, int type, int peer, comm *c, void *stream)
 {
-    (void)type, (void)stream;
-    return said("send") ? 2 : enqueue(c, (message){ x, n, peer, 1 });
+    (void)type;
+    const int e = said("send");
+    return e ? e : enqueue(c, (message){ x, n, peer, 1 }, stream);
 }
 
 PUBLIC int ncclRecv(void *x, size_t n, int type, int peer, comm *c, void *stream)
 {
-    (void)type, (void)stream;
-    return said("receive") ? 2 : enqueue(c, (message){ x, n, peer, 0 });
+    (void)type;
+    const int e = said("receive");
+    return e ? e : enqueue(c, (message){ x, n, peer, 0 }, stream);
+}
+
+void fake_exchange(comm *c, const message *m, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (m[k].sends) put(c, "m", c->rank, m[k].peer, c->sent[m[k].peer]++, m[k].at, m[k].n);
+    for (int k = 0; k < n; k++)
+        if (!m[k].sends) take(c, "m", m[k].peer, c->rank, c->received[m[k].peer]++, m[k].at, m[k].n);
 }
 
 PUBLIC int ncclGroupEnd(void)
 {
-    comm *c = of_group;
     depth--;
-    for (int k = 0; k < waiting; k++)
-        if (group[k].sends) put(c, "m", c->rank, group[k].peer, c->sent[group[k].peer]++, group[k].at, group[k].n);
-    for (int k = 0; k < waiting; k++)
-        if (!group[k].sends)
-            take(c, "m", group[k].peer, c->rank, c->received[group[k].peer]++, group[k].at, group[k].n);
+    if (fake_gpu_is_open()) fake_gpu_exchange(of_group, group, waiting, of_stream);
+    else fake_exchange(of_group, group, waiting);
     waiting = 0;
     return said("end");
 }
 
+void fake_gather(comm *c, void *x, size_t n)
+{
+    put(c, "g", c->rank, 0, c->gathered, (char *)x + n * (size_t)c->rank, n);
+    for (int r = 0; r < c->ranks; r++)
+        if (r != c->rank) take(c, "g", r, 0, c->gathered, (char *)x + n * (size_t)r, n);
+    c->gathered++;
+}
+
 PUBLIC int ncclAllGather(const void *from, void *to, size_t n, int type, comm *c, void *stream)
 {
-    (void)type, (void)stream;
+    (void)type;
     if ((const char *)from != (char *)to + n * (size_t)c->rank) abort(); // in place
-    put(c, "g", c->rank, 0, c->gathered, from, n);
-    for (int r = 0; r < c->ranks; r++)
-        if (r != c->rank) take(c, "g", r, 0, c->gathered, (char *)to + n * (size_t)r, n);
-    c->gathered++;
+    if (fake_gpu_is_open()) fake_gpu_gather(c, to, n, n * (size_t)c->ranks, stream);
+    else fake_gather(c, to, n);
     return said("gather");
 }
 

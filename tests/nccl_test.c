@@ -5,6 +5,7 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,14 +143,19 @@ static void failures_say_what_and_why(void **state)
 
 /* ---- several ranks ---- */
 
-static int ranks, port;
+static int         ranks, port;
+static const char *wanted[3]; // words of what the run says at its end
 
 static void on_lost(void *ctx, const mba_channel_end *e)
 {
     (void)ctx;
-    if (e->prints && !strstr(e->text, "rank 1 (")) _exit(70);
-    if (e->prints && !strstr(e->text, "a peer is gone")) _exit(71);
+    for (int k = 0; e->prints && k < 3; k++)
+        if (!strstr(e->text, wanted[k])) {
+            print_error("wanted \"%s\" in:\n%s\n", wanted[k], e->text);
+            _exit(70);
+        }
     mba_nccl_abort();
+    sleep(2); // time for a main thread that waits no longer
     _exit(e->code);
 }
 
@@ -192,7 +198,7 @@ static int exchanges(int rank)
     return 0;
 }
 
-/* Rank 1 loses a link while the others wait: all end with exit code 75, and rank 0 names it. */
+/* Rank 1 loses a link while the others wait: all end with exit code 75, and rank 0 says what is known. */
 static int loses_a_link(int rank)
 {
     mba_world *w;
@@ -201,7 +207,35 @@ static int loses_a_link(int rank)
     for (;;) pause();
 }
 
-static void all_end(int (*live)(int rank), int code)
+/* Rank 2 is stopped, which NCCL tells rank 1 long before the channel misses it: all name rank 2. */
+static int meets_a_stopped_rank(int rank)
+{
+    mba_world *w;
+    if (join(&w, rank) != MBA_OK) return 1;
+    mba_cluster_set_timeout(w, 7);
+    if (rank == 1) setenv("FAKE_NCCL_ASYNC", "6", 1);
+    if (rank == 2) raise(SIGSTOP);
+    for (;;) pause();
+}
+
+/* The same where NCCL says it to the main thread of rank 1, which then fails. */
+static int fails_beside_a_stopped_rank(int rank)
+{
+    mba_world *w;
+    char       x = 0;
+    if (join(&w, rank) != MBA_OK) return 1;
+    mba_cluster_set_timeout(w, 7);
+    if (rank == 2) raise(SIGSTOP);
+    while (rank != 1) pause();
+    setenv("FAKE_NCCL_FAILS", "send", 1);
+    setenv("FAKE_NCCL_ERROR", "6", 1);
+    if (mba_nccl_exchange(&x, 2, NULL, -1, 1, NULL) == MBA_OK) return 2;
+    (void)!mba_cluster_fail(w, 1, mba_message());
+    return 3;
+}
+
+/* A rank that stops itself is killed after the others have ended. */
+static void all_end(int (*live)(int rank), int code, int stopped)
 {
     pid_t pid[RANKS_MOST];
     fflush(NULL);
@@ -213,10 +247,14 @@ static void all_end(int (*live)(int rank), int code)
     }
     for (int r = 0; r < ranks; r++) {
         int status;
+        if (r == stopped) continue;
         waitpid(pid[r], &status, 0);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), code);
     }
+    if (stopped < 0) return;
+    kill(pid[stopped], SIGKILL);
+    waitpid(pid[stopped], NULL, 0);
 }
 
 static void ranks_exchange_by_their_links(void **state)
@@ -224,7 +262,7 @@ static void ranks_exchange_by_their_links(void **state)
     (void)state;
     for (ranks = 2; ranks <= RANKS_MOST; ranks *= 2) {
         port = 21000 + (int)getpid() % 20000 + ranks;
-        all_end(exchanges, 0);
+        all_end(exchanges, 0, -1);
     }
 }
 
@@ -233,7 +271,19 @@ static void a_broken_link_ends_all_ranks(void **state)
     (void)state;
     ranks = 4;
     port = 21000 + (int)getpid() % 20000;
-    all_end(loses_a_link, MBA_LOST_CODE);
+    wanted[0] = "rank 1 (", wanted[1] = " reports: NCCL 2.30.7 failed", wanted[2] = "\nwhere: all ranks answer";
+    all_end(loses_a_link, MBA_LOST_CODE, -1);
+}
+
+static void the_rank_that_failed_is_named_and_not_who_noticed(void **state)
+{
+    (void)state;
+    ranks = 4;
+    wanted[0] = "rank 2 (", wanted[1] = " is lost\nwhy: no sign of life", wanted[2] = "; the links of rank 1 failed";
+    port = 21001 + (int)getpid() % 20000;
+    all_end(meets_a_stopped_rank, MBA_LOST_CODE, 2);
+    port++;
+    all_end(fails_beside_a_stopped_rank, MBA_LOST_CODE, 2);
 }
 
 /* A folder for the messages. */
@@ -262,6 +312,7 @@ int main(void)
         cmocka_unit_test(failures_say_what_and_why),
         cmocka_unit_test(ranks_exchange_by_their_links),
         cmocka_unit_test(a_broken_link_ends_all_ranks),
+        cmocka_unit_test(the_rank_that_failed_is_named_and_not_who_noticed),
     };
     if (!getenv("MBA_NCCL")) {
         print_message("skipped: MBA_NCCL does not name the library of this test\n");

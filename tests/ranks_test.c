@@ -4,6 +4,7 @@
 #include "tests/program.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 
 #include "core/file.h"
 
@@ -169,24 +170,41 @@ static void text_is_encoded_by_one_rank(void **state)
          "3 steps");
 }
 
-/* Starts a long run on two ranks, in the background, and waits until it has saved. */
-static pid_t start_long(const char *name, const char *more)
+/* Starts `mambascope train ARGS` on two ranks, in the background; `more` are options of mpirun. */
+static pid_t start_run(const char *name, const char *more, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static pid_t start_run(const char *name, const char *more, const char *fmt, ...)
 {
-    char line[4096], first[512];
+    char    args[2048], line[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(args, sizeof args, fmt, ap);
+    va_end(ap);
     snprintf(line, sizeof line,
              "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1; exec mpirun "
-             "--oversubscribe --bind-to none %s -np 2 '%s' train %s --data '%s/tokens' --steps 1000000 --save-every 20 "
-             "--timeout 5 --out '%s/%s' > '%s/%s.said' 2>&1",
-             more, program_path(), TEXT, scratch_dir, scratch_dir, name, scratch_dir, name);
+             "--oversubscribe --bind-to none %s -np 2 '%s' train %s --timeout 5 --out '%s/%s' > '%s/%s.said' 2>&1",
+             more, program_path(), args, scratch_dir, name, scratch_dir, name);
     fflush(NULL);
     const pid_t pid = fork();
     if (!pid) {
         execl("/bin/sh", "sh", "-c", line, (char *)NULL);
         _exit(127);
     }
-    snprintf(first, sizeof first, "%s/%s/step-000020", scratch_dir, name);
-    for (int i = 0; i < 600 && access(first, F_OK); i++) usleep(100000);
-    assert_int_equal(access(first, F_OK), 0);
+    return pid;
+}
+
+static void await_file(const char *name, const char *file)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/%s", scratch_dir, name, file);
+    for (int i = 0; i < 600 && access(path, F_OK); i++) usleep(100000);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
+/* A long run that has saved. */
+static pid_t start_long(const char *name, const char *more)
+{
+    const pid_t pid = start_run(name, more, "%s " DATA " --steps 1000000 --save-every 20", TEXT, scratch_dir);
+    await_file(name, "step-000020");
     return pid;
 }
 
@@ -204,12 +222,16 @@ static int processes(const char *name, pid_t *pid, int most)
     return n;
 }
 
+static pid_t held_thread; /* 0: none; its end is told to this process first */
+
 static int wait_for(pid_t pid, double seconds)
 {
     int status;
-    for (int i = 0; i < (int)(10 * seconds); i++, usleep(100000))
+    for (int i = 0; i < (int)(10 * seconds); i++, usleep(100000)) {
+        if (held_thread) (void)!waitpid(held_thread, &status, WNOHANG | __WALL);
         if (waitpid(pid, &status, WNOHANG) == pid)
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     return -1;
@@ -262,6 +284,136 @@ static void a_stopped_rank_is_lost_after_the_timeout(void **state)
     goes_on("stop");
 }
 
+/* ---- ranks that are stopped or stuck before a step has ended, in reading and in validating ---- */
+
+/* A set of images with a part for validation. */
+static void make_images(void)
+{
+    char line[1024];
+    snprintf(line, sizeof line,
+             "for f in train/a train/b val/a val/b; do mkdir -p '%s/images/'$f; for k in 1 2 3 4; do "
+             "cp tests/data/images/really.png '%s/images/'$f/$k.png || exit 1; done; done",
+             scratch_dir, scratch_dir);
+    assert_int_equal(shell(line), 0);
+}
+
+/* Starts `mambascope train ARGS`, in which `rank` opens a file in a folder `in` and never returns (tests/hang.c). */
+static pid_t start_hanging(const char *name, const char *in, int rank, const char *args)
+{
+    char more[1024], note[64];
+    snprintf(more, sizeof more,
+             "-x LD_PRELOAD='%s' -x ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 -x MBA_HANG=/%s/ -x "
+             "MBA_HANG_RANK=%d -x MBA_HANG_NOTE='%s/%s.hangs'",
+             getenv("MBA_TEST_HANG"), in, rank, scratch_dir, name);
+    const pid_t run = start_run(name, more, "%s --quiet", args);
+    snprintf(note, sizeof note, "../%s.hangs", name);
+    await_file(name, note);
+    return run;
+}
+
+/* A run on images, of which `part` hangs. */
+static pid_t start_on_images(const char *name, const char *part, int rank)
+{
+    char args[1024];
+    snprintf(args, sizeof args,
+             VISION " --data '%s/images' --batch 1 --global-batch 4 --steps 9 --valid-every 2 --workers 1 --sum tree",
+             scratch_dir);
+    return start_hanging(name, part, rank, args);
+}
+
+/* A run whose first step takes minutes. */
+static pid_t start_slow(const char *name)
+{
+    const pid_t run = start_run(name, "",
+                                SMALL " --length 512 --global-batch 60000 --sum tree --quiet " DATA " --steps 2",
+                                scratch_dir);
+    await_file(name, "log.jsonl");
+    sleep(1); // its data is staged
+    return run;
+}
+
+static pid_t start_in(const char *phase, const char *name)
+{
+    return !strcmp(phase, "step") ? start_slow(name) : start_on_images(name, phase, !strcmp(phase, "train"));
+}
+
+/* The process of that rank. */
+static pid_t process_of(const char *name, int rank)
+{
+    pid_t pid[2];
+    char  line[128];
+    assert_int_equal(processes(name, pid, 2), 2);
+    snprintf(line, sizeof line, "tr '\\0' '\\n' < /proc/%d/environ | grep -qx OMPI_COMM_WORLD_RANK=%d", (int)pid[0],
+             rank);
+    return pid[shell(line) ? 1 : 0];
+}
+
+static void named(const char *name, int rank, const char *why)
+{
+    char words[32];
+    snprintf(words, sizeof words, "rank %d (", rank);
+    said(name, words);
+    said(name, why);
+}
+
+static const struct phase {
+    const char *at;
+    int         rank;
+} phases[] = { { "step", 0 }, { "step", 1 }, { "train", 1 }, { "val", 0 } };
+enum { PHASES = sizeof phases / sizeof *phases };
+
+static void a_rank_that_is_stopped_anywhere_is_lost(void **state)
+{
+    (void)state;
+    for (int k = 0; k < PHASES; k++) {
+        char name[24];
+        snprintf(name, sizeof name, "stopped%d", k);
+        const pid_t run = start_in(phases[k].at, name), rank = process_of(name, phases[k].rank);
+        kill(rank, SIGSTOP);
+        assert_int_equal(wait_for(run, 30), 75);
+        kill(rank, SIGKILL);
+        named(name, phases[k].rank, "no sign of life for 5 s");
+    }
+}
+
+static void a_rank_that_hangs_in_reading_or_validating_is_lost(void **state)
+{
+    (void)state;
+    for (int k = 0; k < PHASES; k++) {
+        char name[24];
+        if (!strcmp(phases[k].at, "step")) continue;
+        snprintf(name, sizeof name, "hangs%d", k);
+        assert_int_equal(wait_for(start_in(phases[k].at, name), 30), 75);
+        named(name, phases[k].rank, "it answers, but has done nothing for ");
+    }
+    says(ranks(1, "train %s " DATA " --steps 9 --stop-after 2 --out '%s/resumed'", TEXT, scratch_dir, scratch_dir), 0,
+         "2 steps");
+    assert_int_equal(wait_for(start_hanging("resumed", "step-000002", 0, "--resume auto"), 30), 75);
+    named("resumed", 0, "it answers, but has done nothing for ");
+}
+
+/* The main thread alone is held, as by a lock that nobody gives back: others of its process go on. */
+static void a_first_step_that_does_not_go_on_is_lost(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        char name[16];
+        snprintf(name, sizeof name, "held%d", victim);
+        const pid_t run = start_slow(name), rank = process_of(name, victim);
+        const bool  held = !ptrace(PTRACE_SEIZE, rank, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, rank, NULL, NULL);
+        if (!held) {
+            kill(run, SIGTERM);
+            wait_for(run, 30);
+            print_message("this machine lets no process hold another\n");
+            skip();
+        }
+        held_thread = rank;
+        assert_int_equal(wait_for(run, 30), 75);
+        held_thread = 0;
+        named(name, victim, "it answers, but has done nothing for ");
+    }
+}
+
 /* mpirun passes SIGTERM on, and kills what is left after as many seconds as it is told to wait. */
 static void a_signal_saves_at_one_step(void **state)
 {
@@ -295,6 +447,13 @@ static void errors_are_said_once_with_the_rank(void **state)
     says(shell("RANK=5 WORLD_SIZE=2 $MBA_PROGRAM train --model mamba2-130m 2>&1"), 2, "RANK is 5, but WORLD_SIZE is 2");
 }
 
+static int make_both(void **state)
+{
+    const int failed = make_data(state);
+    make_images();
+    return failed;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +465,9 @@ int main(void)
         cmocka_unit_test(text_is_encoded_by_one_rank),
         cmocka_unit_test(a_killed_rank_ends_the_run_with_its_name),
         cmocka_unit_test(a_stopped_rank_is_lost_after_the_timeout),
+        cmocka_unit_test(a_rank_that_is_stopped_anywhere_is_lost),
+        cmocka_unit_test(a_rank_that_hangs_in_reading_or_validating_is_lost),
+        cmocka_unit_test(a_first_step_that_does_not_go_on_is_lost),
         cmocka_unit_test(a_signal_saves_at_one_step),
         cmocka_unit_test(errors_are_said_once_with_the_rank),
     };
@@ -313,5 +475,5 @@ int main(void)
         print_message("skipped: mpirun, or the plug-in of MPI, is not here\n");
         return 77;
     }
-    return cmocka_run_group_tests(tests, make_data, remove_data);
+    return cmocka_run_group_tests(tests, make_both, remove_data);
 }

@@ -314,6 +314,7 @@ static mba_status run_training(train_run *t)
     t->last = (mba_train_report){ .valid.loss = NAN, .loss = NAN, .grad_norm = NAN, .run_s = 1e-9, .unit = "steps" };
     t->loss_unit = "";
     mba_status st = writes ? MBA_OK : mba_world_barrier(t->world); // rank 0 encodes text first; others find it
+    mba_world_mark(t->world, -1, MBA_WORLD_ASIDE);                 // it writes
     if (st == MBA_OK) st = prepare_text(&t->c, &text);
     if (st == MBA_OK && writes) st = mba_world_barrier(t->world);
     if (st == MBA_OK) st = mba_train(&t->c.o);
@@ -376,6 +377,7 @@ static mba_status train_rank(mba_world *w, void *ctx)
     char            told[MBA__PATH_MAX];
     bool            help = false;
     t->world = w;
+    mba_world_mark(w, -1, MBA_WORLD_WORKS); // it reads checkpoints
     MBA_TRY(choose_in_turn(t, r->l, told, r->argc, r->argv, &help));
     t->c.o.world = w; // parsing sets all options anew
     mba_cluster_set_timeout(w, t->c.timeout_s);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cluster/wire.h"
@@ -17,9 +18,14 @@
 static const double PULSE_S = 2;   /* between two pulses of a rank */
 static const double PATIENCE = 20; /* a move may take so many times longer than the longest so far */
 
+/* A process that uses less processor time than this until the timeout does nothing. Threads of libraries that look
+ * around now and then take less; to read 1 MB takes a third of a millisecond. */
+static const double NOTHING_S = 0.005;
+
 typedef struct pulse {
     int64_t step, moves;
     double  longest_s;     /* between two moves so far */
+    double  cpu_s;         /* processor time of all its threads but the one that sends this */
     int32_t state, judged; /* judged: the rank has finished a step, so that longest_s means something */
 } pulse;
 
@@ -28,6 +34,9 @@ typedef struct peer {
     _Atomic bool    left; /* it said goodbye */
     char            host[MBA_WIRE_HOST];
     double          seen_s, moved_s; /* when its last message came; when it last moved */
+    double          busy_s, cpu_s;   /* when it last did something, or had nothing to do; its processor time then */
+    double          idle_s;          /* from then to its last pulse */
+    bool            answers;         /* though it is to blame: it is told, too */
     pulse           last;
     pthread_mutex_t sending;
 } peer;
@@ -45,11 +54,15 @@ struct mba_channel {
     size_t              bytes;  /* that a rank gives */
     char               *all;    /* ranks x bytes, as they come */
     size_t              room;
-    int                 here;   /* pieces that came */
-    bool                whole;  /* others than rank 0: the result came */
-    bool                over;   /* a rank has left: nothing more is gathered */
-    _Atomic bool        ending; /* goodbyes are exchanged */
-    _Atomic bool        failed; /* this rank fails by itself: nobody else is to blame */
+    int                 here;       /* pieces that came */
+    bool                whole;      /* others than rank 0: the result came */
+    bool                over;       /* a rank has left: nothing more is gathered */
+    _Atomic bool        ending;     /* goodbyes are exchanged */
+    _Atomic bool        failed;     /* this rank fails by itself: nobody else is to blame */
+    _Atomic bool        ends;       /* `lost` is called */
+    bool                reported;   /* this rank's links have failed, and rank 0 has been told */
+    mba_wire_end        report;     /* rank 0: the first such report of a rank */
+    double              reported_s; /* when it came; 0: none has */
     /* What this rank does, for its pulse. */
     _Atomic int64_t step, moves;
     _Atomic int     state;
@@ -80,7 +93,9 @@ static void end_run(mba_channel *c, const mba_wire_end *e, bool prints)
     mba_channel_end end = { .rank = e->rank, .code = e->code, .prints = prints };
     snprintf(end.text, sizeof end.text, "%s", e->text);
     for (int k = 1; c->o.rank == 0 && k < c->o.ranks; k++)
-        if (k != e->rank && !c->peer[k].left) (void)!tell(&c->peer[k], MBA_WIRE_END, 0, e, sizeof *e);
+        if ((k != e->rank || c->peer[k].answers) && !c->peer[k].left)
+            (void)!tell(&c->peer[k], MBA_WIRE_END, 0, e, sizeof *e);
+    atomic_store(&c->ends, true);
     c->o.lost(c->o.ctx, &end);
 }
 
@@ -89,13 +104,14 @@ static void lose(mba_channel *c, int rank, const char *why)
     const peer  *p = &c->peer[rank];
     mba_wire_end e = end_of(rank, MBA_LOST_CODE, "");
     if (atomic_load(&c->failed)) return;
-    char at[64] = "before its first step";
+    char at[64] = "before its first step", met[64] = "";
     if (p->last.step >= 0) snprintf(at, sizeof at, "at step %lld", (long long)p->last.step);
+    if (c->reported_s > 0) snprintf(met, sizeof met, "; the links of rank %d failed meanwhile", c->report.rank);
     snprintf(
         e.text, sizeof e.text,
-        "rank %d (%s) is lost\nwhy: %s; its last message came %s\nfix: start the run again with --resume auto; exit "
+        "rank %d (%s) is lost\nwhy: %s; its last message came %s%s\nfix: start the run again with --resume auto; exit "
         "code %d says that this may help",
-        rank, p->host, why, at, MBA_LOST_CODE);
+        rank, p->host, why, at, met, MBA_LOST_CODE);
     end_run(c, &e, true);
 }
 
@@ -103,6 +119,10 @@ bool mba_channel_fail(mba_channel *c, int code, const char *text)
 {
     mba_wire_end e = end_of(c->o.rank, code, "");
     snprintf(e.text, sizeof e.text, "rank %d (%s): %s", c->o.rank, c->host, text);
+    // Broken links, and `lost` when it cuts them, fail whoever uses them: the thread that watches ends the process, and
+    // knows which rank is lost. The check comes first: links that were cut on purpose pass it.
+    if ((c->o.check && c->o.check() != MBA_OK) || atomic_load(&c->ends))
+        for (;;) pause();
     atomic_store(&c->failed, true);
     if (c->o.rank) {
         const bool told = tell(&c->peer[0], MBA_WIRE_FAILED, 0, &e, sizeof e) == MBA_OK;
@@ -114,16 +134,39 @@ bool mba_channel_fail(mba_channel *c, int code, const char *text)
     return false;
 }
 
-/* This rank's links have failed while its main thread may wait for them: rank 0 says so and ends all. */
+/* Whose links fail is rarely who failed: rank 0 notes the first report and waits for what the channel knows. */
+static void take_report(mba_channel *c, int rank, const mba_wire_end *e)
+{
+    if (c->reported_s > 0) return;
+    c->report = end_of(rank, MBA_LOST_CODE, "");
+    snprintf(c->report.text, sizeof c->report.text, "%.1200s", e->text);
+    c->reported_s = mba_wire_seconds();
+}
+
+/* This rank's links have failed while its main thread may wait for them: rank 0 is told, and ends all. */
 static void check_links(mba_channel *c)
 {
-    if (!c->o.check || atomic_load(&c->failed) || c->o.check() == MBA_OK) return;
+    if (!c->o.check || c->reported || atomic_load(&c->failed) || c->o.check() == MBA_OK) return;
     mba_wire_end e = end_of(c->o.rank, MBA_LOST_CODE, "");
-    snprintf(e.text, sizeof e.text, "rank %d (%s): %s", c->o.rank, c->host, mba_message());
-    if (c->o.rank == 0) end_run(c, &e, true);
-    const bool told = tell(&c->peer[0], MBA_WIRE_FAILED, 0, &e, sizeof e) == MBA_OK;
-    if (told) usleep(500000); // the launcher kills the others once this process ends: rank 0 prints first
-    end_run(c, &e, !told);
+    snprintf(e.text, sizeof e.text, "rank %d (%s) reports: %.1000s", c->o.rank, c->host, mba_message());
+    c->reported = true;
+    if (c->o.rank == 0) take_report(c, 0, &e);
+    else (void)!tell(&c->peer[0], MBA_WIRE_REPORT, 0, &e, sizeof e); // if rank 0 is gone, this rank notices
+}
+
+/* Rank 0: a rank that failed says so, closes its connection or falls silent. If all have sent a pulse since a report,
+ * none of them has. */
+static void judge_report(mba_channel *c)
+{
+    mba_wire_end *e = &c->report;
+    if (!(c->reported_s > 0) || atomic_load(&c->failed)) return;
+    for (int k = 1; k < c->o.ranks; k++)
+        if (!c->peer[k].left && c->peer[k].seen_s < c->reported_s + PULSE_S) return;
+    const size_t n = strlen(e->text);
+    c->peer[e->rank].answers = true;
+    snprintf(e->text + n, sizeof e->text - n,
+             "\nwhere: all ranks answer; whether a GPU, a link or this rank has failed is not known");
+    end_run(c, e, true);
 }
 
 /* ---- gathering ---- */
@@ -232,6 +275,15 @@ void mba_channel_set_timeout(mba_channel *c, double seconds)
     }
 }
 
+/* The calling thread sends pulses whatever the others do. */
+static double cpu_of_others(void)
+{
+    struct timespec all = { 0, 0 }, own = { 0, 0 };
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+    return (double)(all.tv_sec - own.tv_sec) + 1e-9 * (double)(all.tv_nsec - own.tv_nsec);
+}
+
 static pulse own_pulse(mba_channel *c)
 {
     const int64_t step = atomic_load(&c->step);
@@ -239,14 +291,41 @@ static pulse own_pulse(mba_channel *c)
     return (pulse){ .step = step,
                     .moves = atomic_load(&c->moves),
                     .longest_s = atomic_load(&c->longest_s),
+                    .cpu_s = cpu_of_others(),
                     .state = atomic_load(&c->state),
                     .judged = c->first_step >= 0 && step > c->first_step };
 }
 
 static void note_pulse(peer *p, const pulse *now)
 {
-    if (now->moves != p->last.moves || now->state == MBA_WORLD_ASIDE) p->moved_s = mba_wire_seconds();
+    const double t = mba_wire_seconds();
+    const bool   moved = now->moves != p->last.moves;
+    const bool   works = now->state == MBA_WORLD_WORKS || now->state == MBA_WORLD_COMPUTES;
+    if (moved || now->state == MBA_WORLD_ASIDE || now->state == MBA_WORLD_WORKS) p->moved_s = t;
+    if (moved || !works || now->cpu_s - p->cpu_s > NOTHING_S) p->busy_s = t, p->cpu_s = now->cpu_s;
+    p->idle_s = t - p->busy_s;
     p->last = *now;
+}
+
+/* The rank answers: it is told, and need not guess from a closed connection. */
+static void lose_stuck(mba_channel *c, int rank, const char *why)
+{
+    c->peer[rank].answers = true;
+    lose(c, rank, why);
+}
+
+/* Rank 0: finds a rank that has work and whose process does nothing. No step need have ended before: a long first step
+ * uses the processor, while one that waits for a disk, or for a lock that nobody gives back, does not. */
+static void judge_idle(mba_channel *c)
+{
+    char why[256];
+    for (int k = 0; k < c->o.ranks; k++) {
+        const peer *p = &c->peer[k];
+        if (p->left || p->idle_s <= atomic_load(&c->timeout_s)) continue;
+        snprintf(why, sizeof why, "it answers, but has done nothing for %.0f s while it had to %s (--timeout)",
+                 p->idle_s, p->last.state == MBA_WORLD_WORKS ? "read or validate" : "take a step");
+        lose_stuck(c, k, why);
+    }
 }
 
 /* Rank 0: finds a rank that computes and does not move. If all of them wait, no one is behind: the network between
@@ -262,7 +341,7 @@ static void judge_moves(mba_channel *c)
         const peer *p = &c->peer[k];
         if (!p->last.judged || p->left || now - p->moved_s < limit) continue;
         snprintf(why, sizeof why, "it answers, but has computed for %.0f s without moving", now - p->moved_s);
-        if (p->last.state == MBA_WORLD_COMPUTES) lose(c, k, why);
+        if (p->last.state == MBA_WORLD_COMPUTES) lose_stuck(c, k, why);
         waiting += p->last.state == MBA_WORLD_WAITS;
     }
     if (waiting < c->o.ranks || atomic_load(&c->failed)) return;
@@ -300,6 +379,8 @@ static void beat(mba_channel *c)
         if (now - p->seen_s > timeout) lose(c, k, no_sign(c).text);
         (void)!tell(p, MBA_WIRE_PULSE, 0, &mine, sizeof mine);
     }
+    judge_report(c);
+    judge_idle(c);
     judge_moves(c);
 }
 
@@ -333,6 +414,9 @@ static void obey(mba_channel *c, int rank, const mba_wire_head *h, char **data)
         if (!fits) lose(c, rank, "it is out of step with the others");
         break;
     case MBA_WIRE_ALL: take_result(c, data, h->bytes); break;
+    case MBA_WIRE_REPORT:
+        if (h->bytes == sizeof(mba_wire_end)) take_report(c, rank, (const mba_wire_end *)(const void *)*data);
+        break;
     case MBA_WIRE_FAILED:
     case MBA_WIRE_END:
         if (h->bytes == sizeof(mba_wire_end) && !atomic_load(&c->failed))
@@ -400,7 +484,7 @@ static mba_status start(mba_channel *c)
 {
     const double now = mba_wire_seconds();
     for (int k = 0; k < (c->o.rank ? 1 : c->o.ranks); k++) {
-        c->peer[k].seen_s = c->peer[k].moved_s = now;
+        c->peer[k].seen_s = c->peer[k].moved_s = c->peer[k].busy_s = now;
         c->peer[k].last.step = -1;
         if (c->peer[k].fd >= 0) mba_wire_limit(c->peer[k].fd, c->timeout_s);
     }

@@ -8,10 +8,15 @@
  *     MBA_TRY(mba_channel_gather_all(c, all, &mine, sizeof mine));
  *     mba_channel_close(c);                                                 // waits for all ranks; NULL is fine
  *
- * Every rank sends a pulse every two seconds, with its step and whether it moves. A rank whose connection closes, whose
- * pulse stays away for `timeout_s`, or that computes without moving for as long (and 20 times longer than any rank has
- * taken for one move) is lost: rank 0 tells all others, and each calls `lost`, which ends the process: the main thread
- * may sit in a collective that never ends. */
+ * Every rank sends a pulse every two seconds, with its step, whether it moves and its processor time. A rank is lost
+ *
+ *   - whose connection closes, or whose pulse stays away for `timeout_s`: it was killed, it is stopped;
+ *   - that works or computes (world.h) and uses no processor for as long: it waits for a disk or for itself;
+ *   - that computes, after its first step, without moving for as long, and 20 times longer than any rank has taken for
+ *     one move: it turns in a circle.
+ *
+ * Rank 0 tells all others, and each calls `lost`, which ends the process: the main thread may sit in a collective that
+ * never ends. */
 #ifndef MBA_CHANNEL_H
 #define MBA_CHANNEL_H
 
@@ -41,8 +46,8 @@ typedef struct mba_channel_options {
     double               start_s;                        /* until all ranks must have come; 0: 60 */
     void (*lost)(void *ctx, const mba_channel_end *end); /* called once, by another thread; must not return */
     void *ctx;
-    /* Asked every two seconds, by that thread: a failure of this rank's links ends the run with its message; or
-     * NULL. */
+    /* Asked every two seconds, by that thread: a failure of this rank's links ends the run. The message names a rank
+     * that is lost, or this rank if all answer. NULL: none. */
     mba_status (*check)(void);
 } mba_channel_options;
 
@@ -61,7 +66,8 @@ MBA_MUST mba_status mba_channel_gather_all(mba_channel *c, void *all, const void
 mba_world_state mba_channel_mark(mba_channel *c, int64_t step, mba_world_state state);
 void            mba_channel_set_timeout(mba_channel *c, double seconds);
 
-/* This rank ends with an error of its own. Returns true if rank 0 has been told and prints it. */
+/* This rank ends with an error of its own. Returns true if rank 0 has been told and prints it; not at all if `check`
+ * fails or `lost` has been called, whose matter the end is then. */
 bool mba_channel_fail(mba_channel *c, int code, const char *text);
 
 const char *mba_channel_host(const mba_channel *c); /* of this rank */

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -137,10 +138,10 @@ static void stop_itself(mba_channel *c)
     (void)c;
     raise(SIGSTOP);
 }
-static void hang(mba_channel *c)
+static void turn_in_a_circle(mba_channel *c)
 {
     mba_channel_mark(c, 6, MBA_WORLD_COMPUTES);
-    for (;;) sleep(1);
+    for (volatile unsigned turns = 0;; turns++) continue;
 }
 static void fail_itself(mba_channel *c)
 {
@@ -150,7 +151,7 @@ static void fail_itself(mba_channel *c)
 }
 static int dies(mba_channel *c, int rank) { return steps(c, rank, kill_itself); }
 static int falls_silent(mba_channel *c, int rank) { return steps(c, rank, stop_itself); }
-static int hangs(mba_channel *c, int rank) { return steps(c, rank, hang); }
+static int hangs(mba_channel *c, int rank) { return steps(c, rank, turn_in_a_circle); }
 static int fails(mba_channel *c, int rank) { return steps(c, rank, fail_itself); }
 
 static void a_dead_rank_ends_all_others_at_once(void **state)
@@ -186,7 +187,67 @@ static void a_rank_that_computes_without_end_is_named(void **state)
     star s;
     start(&s, 3, 3, hangs);
     for (int r = 0; r < 3; r++) assert_int_equal(ended(&s, r), MBA_LOST_CODE);
-    says_once(&s, "it answers, but has computed for");
+    says_once(&s, " is lost\nwhy: it answers, but has computed for"); // it does not blame rank 0 for hanging up
+}
+
+/* Rank 1 sleeps in its first step, and rank 0 while it validates: no step has ended, and the threads that send pulses
+ * go on. */
+static int sleeps_in_its_first_step(mba_channel *c, int rank)
+{
+    char all[RANKS_MOST];
+    mba_channel_mark(c, 0, MBA_WORLD_COMPUTES);
+    while (rank == 1) sleep(1);
+    return mba_channel_gather_all(c, all, "x", 1) == MBA_OK ? 4 : 3;
+}
+static int sleeps_while_it_validates(mba_channel *c, int rank)
+{
+    char all[RANKS_MOST];
+    mba_channel_mark(c, 0, MBA_WORLD_WORKS);
+    while (rank == 0) sleep(1);
+    return mba_channel_gather_all(c, all, "x", 1) == MBA_OK ? 4 : 3;
+}
+
+static void a_rank_that_does_nothing_is_named_before_any_step_has_ended(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 3, 3, sleeps_in_its_first_step);
+    for (int r = 0; r < 3; r++) assert_int_equal(ended(&s, r), MBA_LOST_CODE);
+    says_once(&s, "rank 1 (");
+    start(&s, 3, 3, sleeps_while_it_validates);
+    for (int r = 0; r < 3; r++) assert_int_equal(ended(&s, r), MBA_LOST_CODE);
+    says_once(&s, "rank 0 (");
+}
+
+/* For four times the timeout, rank 1 is in its first step and uses a twentieth of a processor, in a thread of its own;
+ * rank 2 saves to a slow disk, which takes no processor. Rank 0 waits for both. */
+static void *compute_a_little(void *until)
+{
+    while (mba_wire_seconds() < *(const double *)until) {
+        const double from = mba_wire_seconds();
+        while (mba_wire_seconds() < from + 0.005) continue;
+        usleep(100000);
+    }
+    return NULL;
+}
+static int takes_long(mba_channel *c, int rank)
+{
+    char      all[RANKS_MOST];
+    double    until = mba_wire_seconds() + 12;
+    pthread_t t;
+    mba_channel_mark(c, 0, rank == 1 ? MBA_WORLD_COMPUTES : MBA_WORLD_ASIDE);
+    if (rank == 1 && (pthread_create(&t, NULL, compute_a_little, &until) || pthread_join(t, NULL))) return 9;
+    if (rank == 2) sleep(12);
+    return mba_channel_gather_all(c, all, "x", 1) == MBA_OK ? 0 : 3;
+}
+
+static void slow_work_and_slow_disks_are_left_alone(void **state)
+{
+    (void)state;
+    star s;
+    start(&s, 3, 3, takes_long);
+    for (int r = 0; r < 3; r++) assert_int_equal(ended(&s, r), 0);
+    close(s.said[0]), close(s.said[1]);
 }
 
 static void a_rank_that_fails_ends_all_with_its_code(void **state)
@@ -369,6 +430,8 @@ MBA_TEST_MAIN(cmocka_unit_test(pieces_of_all_ranks_arrive_in_order),
               cmocka_unit_test(a_dead_rank_ends_all_others_at_once),
               cmocka_unit_test(a_silent_rank_is_lost_after_the_timeout),
               cmocka_unit_test(a_rank_that_computes_without_end_is_named),
+              cmocka_unit_test(a_rank_that_does_nothing_is_named_before_any_step_has_ended),
+              cmocka_unit_test(slow_work_and_slow_disks_are_left_alone),
               cmocka_unit_test(a_rank_that_fails_ends_all_with_its_code),
               cmocka_unit_test(everybody_notices_that_rank_0_died),
               cmocka_unit_test(a_rank_that_dies_at_the_end_is_missed),

@@ -17,6 +17,7 @@ typedef enum mba_wire_type {
     MBA_WIRE_PIECE,  /* of gather_all, to rank 0 */
     MBA_WIRE_ALL,    /* its result */
     MBA_WIRE_FAILED, /* to rank 0: this rank ends with an error of its own */
+    MBA_WIRE_REPORT, /* to rank 0: the links of this rank have failed */
     MBA_WIRE_END,    /* from rank 0: the run ends */
     MBA_WIRE_BYE
 } mba_wire_type;

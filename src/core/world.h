@@ -19,9 +19,13 @@
 
 enum { MBA_WORLD_SMALL = 1 << 20 }; /* bytes that a rank may give to gather_all */
 
-/* What a rank does now, for those who watch whether it still moves. Aside: validating, saving, starting; nobody judges
- * how long that takes. */
-typedef enum mba_world_state { MBA_WORLD_ASIDE, MBA_WORLD_COMPUTES, MBA_WORLD_WAITS } mba_world_state;
+/* What a rank does now, for those who watch whether it still moves. */
+typedef enum mba_world_state {
+    MBA_WORLD_ASIDE,    /* starts, saves, prints: it may wait for a disk or a terminal as long as it likes */
+    MBA_WORLD_WORKS,    /* reads, validates: as long as it likes, while its process uses the processor */
+    MBA_WORLD_COMPUTES, /* takes a step: the same, and not much longer than steps before */
+    MBA_WORLD_WAITS     /* for other ranks */
+} mba_world_state;
 
 typedef struct mba_world mba_world;
 struct mba_world {

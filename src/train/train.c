@@ -104,9 +104,11 @@ static mba_status begin(mba__run *r)
     if (r->valid && mba__run_writes(r)
         && (mba_task_has_modes(so.model.task) || r->o->carry || so.ema > 0 || r->parts > 1))
         MBA_TRY(plan_judge(r, &so));
+    mba_world_mark(r->world, -1, MBA_WORLD_ASIDE); // GPUs meet when they are bound: a rank may sleep until others come
     if (r->o->planned) r->o->planned(r->o->ctx, &r->s, r->judge.program ? &r->judge : NULL, r->train);
     if (r->judge.program) MBA_TRY(mba_session_bind(&r->judge, r->o->seed));
     MBA_TRY(mba_session_bind(&r->s, r->o->seed));
+    mba_world_mark(r->world, -1, MBA_WORLD_WORKS);
     r->loss = mba_session_at(&r->s, "loss"); // looked up once: between two steps the device waits for the host
     r->norm = mba_session_at(&r->s, "grad_norm");
     if (r->slots * r->parts == 1 || !(r->world || r->o->tree)) return MBA_OK;
@@ -157,6 +159,7 @@ static bool joint_step(const mba__run *r)
 static mba_status stage(mba__run *r, mba_step *step)
 {
     r->at = r->train->at;
+    mba_world_mark(r->world, -1, MBA_WORLD_WORKS);
     mba_status st = mba_feed_stage(r->train, step);
     if (st == MBA_OK && joint_step(r)) st = mba_feed_bind(r->train, &r->s, 0, step);
     if (r->world) st = mba__run_agree_staged(r, step, st);
@@ -421,9 +424,10 @@ static mba_status loop(mba__run *r)
         st = one_step(r, &p);
         if (st != MBA_OK) return r->unread ? end_unread(r) : st;
         last = ends_at(r, r->step.index);
-        mba_world_mark(r->world, r->step.index, MBA_WORLD_ASIDE);
+        mba_world_mark(r->world, r->step.index, MBA_WORLD_WORKS);
         if (r->guard.in_a_row >= BAD_STEPS_MAX) return give_up(r, p.note);
         if (r->valid && validates(r, last)) st = validate(r, &p);
+        mba_world_mark(r->world, -1, MBA_WORLD_ASIDE);
         p.run_s = seconds() - r->began_s;
         if (r->step.index == r->began_at + MBA_START_STEPS) r->start_s = p.run_s, r->start_units = r->units;
         if (st == MBA_OK) mba__run_report(r, &p);
@@ -445,10 +449,12 @@ double mba_train_rate(const mba_train_report *r)
 
 mba_status mba_train(const mba_train_options *o)
 {
-    mba__run   r = { .o = o };
+    mba__run r = { .o = o };
+    mba_world_mark(o->world, -1, MBA_WORLD_WORKS);
     mba_status st = begin(&r);
     if (st == MBA_OK) st = mba__run_restore(&r);
     if (st == MBA_OK) st = mba__run_agree_start(&r); // all have read before one writes
+    mba_world_mark(o->world, -1, MBA_WORLD_ASIDE);
     if (st == MBA_OK && o->restored) o->restored(o->ctx);
     if (st == MBA_OK) st = mba__run_open_log(&r);
     if (st == MBA_OK) st = mba__run_finish_save(&r);

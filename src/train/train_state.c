@@ -93,6 +93,7 @@ mba_status mba__run_save(mba__run *r)
 {
     char path[PATH_ROOM], name[32];
     if (!r->o->out) return MBA_OK;
+    mba_world_mark(r->world, -1, MBA_WORLD_ASIDE);
     MBA_TRY(mba_shards_whole(&r->s, true));
     if (!mba__run_writes(r)) return MBA_OK;
     if (r->log) MBA_TRY(mba_file_sync(fileno(r->log), r->o->out));

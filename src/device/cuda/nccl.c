@@ -60,6 +60,7 @@ static struct {
     char             *stage[2]; /* on the device: what a host sends, what it receives */
     pthread_mutex_t   lock;     /* who asks, aborts or destroys the communicator: two threads may want to at once */
     _Atomic bool      aborted;  /* it is no longer ours */
+    _Atomic bool      deserted; /* a call said that a peer is gone */
 } nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- the library ---- */
@@ -70,6 +71,7 @@ static mba_status failed(int error, const char *what)
 {
     const char *fix = error == INVALID_USAGE ? "one rank a GPU, and the same options on all ranks"
                                              : "NCCL_DEBUG=WARN prints what NCCL saw";
+    if (error == REMOTE) atomic_store(&nccl.deserted, true);
     return mba_fail(MBA_E_DEVICE, "NCCL %s failed to %s\nwhy: %s\nfix: %s", nccl.version, what, nccl.f.words(error),
                     fix);
 }
@@ -163,6 +165,7 @@ mba_status mba_nccl_check(void)
     const int e = c ? nccl.f.async(c, &error) : SUCCESS;
     pthread_mutex_unlock(&nccl.lock);
     if (e != SUCCESS) return failed(e, "say how it is");
+    if (c && error == SUCCESS && atomic_load(&nccl.deserted)) error = REMOTE;
     return error == SUCCESS || error == IN_PROGRESS ? MBA_OK : failed(error, "exchange with the other ranks");
 }
 

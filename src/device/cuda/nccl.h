@@ -39,7 +39,8 @@ MBA_MUST mba_status mba_nccl_gather(void *x, size_t bytes, void *stream);
 /* One rank: NCCL's own reduce_scatter of n floats, in place, which changes nothing. */
 MBA_MUST mba_status mba_nccl_alone(void *x, size_t n, void *stream);
 
-/* Fails with what went wrong in the background: a link, a peer. Any thread may ask. */
+/* Fails with what went wrong in the background, a link or a peer, and after a call that said that a peer is gone. Any
+ * thread may ask. */
 MBA_MUST mba_status mba_nccl_check(void);
 
 /* Ends kernels that wait for other ranks, within two seconds. For the thread that ends a run: nothing can be exchanged
