@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* public_links_test.c -- the formulas of collectives against published bus bandwidths; cluster files that are
- * refused. */
+/* public_links_test.c -- the formulas of collectives, and what simulate adds up, against published bus bandwidths;
+ * cluster files that are refused. */
 #include "tests/test.h"
 
 #include "study/public_links.h"
@@ -19,6 +19,26 @@ static void formulas_are_within_ten_percent_of_published_bandwidths(void **state
                    l[i].predicted, l[i].published);
         assert_true(fabs(error) <= 0.10);
     }
+}
+
+/* What `simulate --gpus` adds up, where a published number says something about it (public_links.h). */
+static void our_exchanges_are_within_ten_percent_of_published_bandwidths(void **state)
+{
+    mba_public_link l[MBA_PUBLIC_LINKS_MAX];
+    int             n, inside = 0, between = 0;
+    (void)state;
+    assert_ok(mba_public_links_read(l, &n, "the built-in table", mba_public_links_text));
+    for (int i = 0; i < n; i++) {
+        const double error = l[i].simulated / l[i].published - 1;
+        assert_true(isnan(l[i].simulated) || l[i].how == MBA_NCCL_RING);
+        if (isnan(l[i].simulated)) continue;
+        if (!(fabs(error) <= 0.10))
+            printf("%s, %lld GPUs, %.0f bytes: %.1f for %.1f GB/s\n", l[i].source, (long long)l[i].ranks, l[i].bytes,
+                   l[i].simulated, l[i].published);
+        assert_true(fabs(error) <= 0.10);
+        *(l[i].ranks <= 8 ? &inside : &between) += 1;
+    }
+    assert_true(inside >= 5 && between >= 4);
 }
 
 static void exchanges_take_the_link_of_their_distance(void **state)
@@ -79,6 +99,7 @@ static void damaged_cluster_files_are_refused(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(formulas_are_within_ten_percent_of_published_bandwidths),
+              cmocka_unit_test(our_exchanges_are_within_ten_percent_of_published_bandwidths),
               cmocka_unit_test(exchanges_take_the_link_of_their_distance),
               cmocka_unit_test(ranks_of_a_node_share_its_cores),
               cmocka_unit_test(the_slowest_rank_is_as_far_behind_as_order_statistics_say),
