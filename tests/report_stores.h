@@ -66,7 +66,8 @@ static inline void put_counters(mba_store *s, int64_t kernel, double tensor)
 /* The variant that a kernel of SSD belongs to. */
 static inline const char *variant_of(const char *kernel)
 {
-    return strstr(kernel, "persistent") ? "persistent" : strstr(kernel, "chunk") ? "chunked" : "fused";
+    const char *persistent = strstr(kernel, "persistent");
+    return persistent ? persistent : strstr(kernel, "chunk") ? "chunked" : "fused";
 }
 
 static inline void put_node(mba_store *s, int64_t id, const char *op, const char *kind, double tensor_flops,

@@ -30,7 +30,6 @@ typedef struct mba_suite_part {
     bool              steps_only;         /* step times and nothing else */
     bool              peer;               /* mamba_ssm's step, by tools/peers/train_nvtx.py */
     int64_t           layers;             /* peer: fewer layers than the model has; 0: all */
-    const char       *says;               /* what the store should note; NULL: nothing */
     const char       *small;              /* fields of the small model */
     mba_batch_shape   batch;              /* of the small model */
     double            lr, expect_s;       /* expect_s: on the machine where the suite was timed */

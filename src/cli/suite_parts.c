@@ -79,7 +79,8 @@ enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
 /* A full run on a GPU also has these parts, one line each:
  *   baseline    SSD and the scan as several kernels, which is what the study saw (F5, F9; Q3 starts from it)
- *   persistent  the same kernels in persistent blocks (F5, Q1)
+ *   persistent  the same kernels in persistent blocks (F5, Q1), whose tiles are assigned beforehand, or taken one by
+ *               one, or whose next inputs are prefetched
  *   bc_fused    C B^T computed in the blocks that use it (Q3)
  *   sizes       step times of all language models, 131,072 tokens a step in shorter and longer sequences, then one
  *               sequence of several lengths (N1). The models have 130 million parameters: steps of larger ones do not
@@ -90,17 +91,17 @@ typedef struct beside {
     mba_batch_shape shape;
     int64_t         layers;   /* mamba_ssm: fewer than the model has, for counters of its kernels */
     double          expect_s; /* on an H200 */
-    const char     *says;
 } beside;
 static const char CHUNKED[] = "ssd=chunked,ssd_bwd=chunked", TILES[] = "selective_scan=tiles,selective_scan_bwd=tiles",
-                  PERSISTENT[] = "ssd=persistent,ssd_bwd=persistent", BC_FUSED[] = "ssd=bc_fused,ssd_bwd=bc_fused";
+                  PERSISTENT[] = "ssd=persistent,ssd_bwd=persistent",
+                  DYNAMIC[] = "ssd=persistent_dynamic,ssd_bwd=persistent_dynamic",
+                  PREFETCH[] = "ssd=persistent_prefetch,ssd_bwd=persistent_prefetch",
+                  BC_FUSED[] = "ssd=bc_fused,ssd_bwd=bc_fused";
 static const char FEW[] = "overview,roofline,cache,pipes,occupancy"; // what F5, F9 and the ladder of SSD kernels need
-static const char STATIC_TILES[] =
-    "tiles are assigned to blocks beforehand: no SSD kernel here takes tiles dynamically or prefetches across tiles";
 #define SIZE(workload, model, batch_, length_, s) \
     { \
         "sizes", model "-" #batch_ "x" #length_, workload, model, NULL, NULL, { .batch = batch_, .length = length_ }, \
-            0, s, NULL \
+            0, s \
     }
 #define SIZES(workload, model) \
     SIZE(workload, model, 256, 512, 4), SIZE(workload, model, 32, 4096, 4), SIZE(workload, model, 1, 131072, 4), \
@@ -114,19 +115,21 @@ static const char STATIC_TILES[] =
         .batch = 1, .length = 1024 \
     }
 static const beside besides[] = {
-    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28, NULL },
-    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9, NULL },
-    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 21, NULL },
-    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20, STATIC_TILES },
-    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20, NULL },
+    { "baseline", "mamba2-chunked", "mamba2", NULL, CHUNKED, NULL, HEADLINE, 0, 28 },
+    { "baseline", "mamba2-chunked-short", "mamba2", NULL, CHUNKED, "overview,cache,occupancy", SHORT, 0, 9 },
+    { "baseline", "mamba1-tiles", "mamba1", NULL, TILES, FEW, HEADLINE, 0, 21 },
+    { "persistent", "mamba2-persistent", "mamba2", NULL, PERSISTENT, FEW, HEADLINE, 0, 20 },
+    { "persistent", "mamba2-persistent-dynamic", "mamba2", NULL, DYNAMIC, FEW, HEADLINE, 0, 20 },
+    { "persistent", "mamba2-persistent-prefetch", "mamba2", NULL, PREFETCH, FEW, HEADLINE, 0, 20 },
+    { "bc_fused", "mamba2-bc_fused", "mamba2", NULL, BC_FUSED, FEW, HEADLINE, 0, 20 },
     SIZES("mamba1", "mamba-130m"),
     SIZES("mamba2", "mamba2-130m"),
     SIZES("hybrid", "hybrid-130m"),
-    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2, NULL },
-    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 52, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25, NULL },
-    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 25, NULL },
+    { "sizes", "mambavision-32", "mambavision", NULL, NULL, NULL, { .batch = 32 }, 0, 2 },
+    { "sizes", "graphmamba-32", "graphmamba", NULL, NULL, NULL, { .graphs = 32 }, 0, 2 },
+    { "mamba_ssm", "mamba_ssm-mamba2", "mamba2", NULL, NULL, FEW, HEADLINE, 0, 52 },
+    { "mamba_ssm", "mamba_ssm-mamba2-short", "mamba2", NULL, NULL, "overview,cache", SHORT, 4, 25 },
+    { "mamba_ssm", "mamba_ssm-mamba1", "mamba1", NULL, NULL, "overview,roofline", HEADLINE, 0, 25 },
 };
 enum { SIZE_STEPS = 3 }; // at least; a step of 131,072 tokens takes a third of a second
 enum { BESIDES = sizeof besides / sizeof *besides };
@@ -190,7 +193,6 @@ static mba_suite_part part_beside(const beside *b, const mba_suite_options *o)
     p.steps_only = !strcmp(b->group, "sizes");
     p.peer = !strcmp(b->group, "mamba_ssm");
     p.layers = b->layers;
-    p.says = b->says;
     p.expect_s = b->expect_s;
     if (p.steps_only && p.steps > SIZE_STEPS) p.steps = SIZE_STEPS;
     snprintf(p.name, sizeof p.name, "%s", b->name);
@@ -342,7 +344,6 @@ static mba_status write_part(void *ctx, mba_store *s)
     char          text[1024];
     mba_suite_part_words(text, sizeof text, m->part);
     MBA_TRY(write_training(s, m));
-    if (m->part->says) MBA_TRY(mba_note_missing(s, "suite", m->part->says, ""));
     MBA_TRY(mba_env_put_text(s, "suite.part", "given", "%s", m->part->name));
     MBA_TRY(mba_env_put_text(s, "suite.scale", "given", "%s", m->options->scale));
     MBA_TRY(mba_env_put_text(s, "suite.options", "given", "%s", text));

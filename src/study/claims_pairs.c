@@ -72,8 +72,10 @@ static const mba_kernel_view *kernel_named(const mba_analysis *a, const char *na
 
 mba_kernel_set mba__kernel_set_of(const mba_analysis *a)
 {
+    static const char *const others[] = { "persistent", "persistent_dynamic", "persistent_prefetch", "bc_fused" };
     if (mba_env_find(a, "run.foreign")) return MBA_OF_MAMBA_SSM;
-    if (has_variant(a, "ssd", "persistent") || has_variant(a, "ssd", "bc_fused")) return MBA_OTHER_VARIANT;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (has_variant(a, "ssd", others[i])) return MBA_OTHER_VARIANT;
     const bool baseline = mba__has_matrices(a) ? kernel_named(a, "chunk_scan_fwd") != NULL
                                                : has_variant(a, "selective_scan", "tiles");
     return baseline ? MBA_BASELINE : MBA_DEFAULTS;
@@ -103,6 +105,12 @@ static double ssm_bytes(const mba_analysis *a)
     return bytes;
 }
 
+/* Persistent blocks that take their tiles dynamically, or prefetch: not only their lifetime differs. */
+static bool more_than_persistent(const mba_analysis *a)
+{
+    return has_variant(a, "ssd", "persistent_dynamic") || has_variant(a, "ssd", "persistent_prefetch");
+}
+
 /* Two variants: the one whose blocks live longer against the other. */
 typedef struct intervention {
     double short_s, long_s, rate, bytes; /* lifetimes; factors of bandwidth and bytes */
@@ -111,7 +119,7 @@ typedef struct intervention {
 } intervention;
 
 /* Two variants of one model at one size whose blocks live at least 1.5 times as long, or as short. A variant that moves
- * other bytes, or another program, may be faster for that reason. */
+ * other bytes, that takes tiles or inputs in another way, or another program, may be faster for that reason. */
 static intervention compare_lives(const mba_analysis *a, const mba_analysis *b, const claim_rules *r)
 {
     const bool          first = ssm_lifetime(a) <= ssm_lifetime(b);
@@ -122,7 +130,8 @@ static intervention compare_lives(const mba_analysis *a, const mba_analysis *b, 
                               .rate = y.weighted / x.weighted,
                               .bytes = ssm_bytes(lasting) / ssm_bytes(brief) };
     v.found = same_model(a, b) && same_size(a, b) && !x.least && !y.least && v.long_s >= r->lives_longer * v.short_s;
-    v.alone = v.found && same_program(a, b) && fabs(v.bytes - 1) <= r->bytes_alike;
+    v.alone = v.found && same_program(a, b) && !more_than_persistent(a) && !more_than_persistent(b)
+              && fabs(v.bytes - 1) <= r->bytes_alike;
     return v;
 }
 

@@ -314,6 +314,32 @@ static void an_intervention_is_found_among_several(void **state)
     drop(a), drop(b), drop(p);
 }
 
+/* Persistent blocks whose tiles are taken in another way differ in more than their lifetime; with all three ways there,
+ * the static one decides. */
+static void lifetime_alone_is_that_of_static_tiles(void **state)
+{
+    static const char *const more[] = { "persistent_dynamic", "persistent_prefetch" };
+    (void)state;
+    made      short_lived = base, still = base, other = base;
+    mba_claim c[MBA_CLAIMS];
+    short_lived.variant = "chunked", still.variant = "persistent";
+    still.lives = 5, other.lives = 7, other.seconds = 0.5;
+    for (int i = 0; i < 2; i++) {
+        other.variant = more[i];
+        const opened  a = make("a.db", &short_lived), b = make("b.db", &other), p = make("p.db", &still);
+        mba_analysis *beside[] = { b.a, p.a };
+        a.a->beside = beside, a.a->nbeside = 1;
+        mba_claims_judge(a.a, c);
+        assert_int_equal(c[4].verdict, MBA_OPEN);
+        assert_non_null(strstr(c[4].measured, "not by lifetime alone"));
+        a.a->nbeside = 2;
+        mba_claims_judge(a.a, c);
+        assert_int_equal(c[4].verdict, MBA_REFUTED);
+        assert_near(c[4].number[1], 5, 1e-9);
+        drop(a), drop(b), drop(p);
+    }
+}
+
 /* A store of step times alone is open, whatever the stores beside it would say of each other. */
 static void a_store_without_a_timeline_is_open(void **state)
 {
@@ -367,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_suite_may_come_in_any_order),
         cmocka_unit_test(no_number_is_printed_that_is_none),
         cmocka_unit_test(an_intervention_is_found_among_several),
+        cmocka_unit_test(lifetime_alone_is_that_of_static_tiles),
         cmocka_unit_test(a_store_without_a_timeline_is_open),
     };
     return cmocka_run_group_tests(tests, prepare, clean);

@@ -174,7 +174,8 @@ static mba_status move_to(mba_workload *w, char *machine, char *model, const mba
 /* Refuses an axis of chunks if no kernel of the step has that parameter: all rows would be the same. */
 static mba_status check_chunks(const mba_simulated *r)
 {
-    static const char *const have[] = { "chunked", "persistent", "bc_fused", "fma" };
+    static const char *const have[] = { "chunked",  "persistent", "persistent_dynamic", "persistent_prefetch",
+                                        "bc_fused", "fma" };
     const mba_program       *p = r->session.program;
     bool                     any = false;
     for (int32_t i = 0; i < p->graph->nnodes; i++) {

@@ -3,8 +3,8 @@
  *
  * CPU: `streaming` processes the chunks of a head in sequence with the state in cache. CUDA: `fused` does the same on
  * Hopper with the state in registers (fused/). The multi-kernel variants (baseline/) have the kernels of mamba_ssm, by
- * the same names: `chunked` on tensor cores, `fma` for everything else. Two variants differ from `chunked` in one thing
- * each: `persistent` has persistent blocks, `bc_fused` computes C B^T where it is used. `exact` is `fused` with
+ * the same names: `chunked` on tensor cores, `fma` for everything else. Variants differ from `chunked` in one thing
+ * each: `persistent*` have persistent blocks, `bc_fused` computes C B^T where it is used. `exact` is `fused` with
  * operands as value and residual; it is chosen by name only. */
 #include "ops/ssd/ssd.h"
 
@@ -460,6 +460,10 @@ const mba_op mba_op_ssd = {
                                    { "fused_mma", ssd_fused_mma_plan, MBA_CUDA(ssd_fused_mma_cuda) },
                                    { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
                                    { "persistent", ssd_persistent_plan, MBA_CUDA(ssd_persistent_cuda) },
+                                   { "persistent_dynamic", ssd_persistent_dynamic_plan,
+                                     MBA_CUDA(ssd_persistent_dynamic_cuda) },
+                                   { "persistent_prefetch", ssd_persistent_prefetch_plan,
+                                     MBA_CUDA(ssd_persistent_prefetch_cuda) },
                                    { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
                                    { "exact", ssd_exact_plan, MBA_CUDA(ssd_exact_cuda) },
                                    { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) },
@@ -496,7 +500,7 @@ const mba_op mba_op_ssd = {
             { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: wide-range chunks" },
             { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | STRONG | RESETS | STATES },
               "fused: wide-range chunks with resets and groups" },
-            { { 1, 200, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | STRONG | WINDOWS },
+            { { 2, 200, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | STRONG | WINDOWS },
               "fused: wide-range chunks in views, groups" },
             { { 1, 1100, 4, 64, 1, 128, 256, SKIP_HEAD | BIAS | STRONG | STATES },
               "fused: segments, states, strong decays" },
@@ -577,6 +581,10 @@ const mba_op mba_op_ssd_bwd = {
                                    { "fused_mma", ssd_bwd_fused_mma_plan, MBA_CUDA(ssd_bwd_fused_mma_cuda) },
                                    { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
                                    { "persistent", ssd_bwd_persistent_plan, MBA_CUDA(ssd_bwd_persistent_cuda) },
+                                   { "persistent_dynamic", ssd_bwd_persistent_dynamic_plan,
+                                     MBA_CUDA(ssd_bwd_persistent_dynamic_cuda) },
+                                   { "persistent_prefetch", ssd_bwd_persistent_prefetch_plan,
+                                     MBA_CUDA(ssd_bwd_persistent_prefetch_cuda) },
                                    { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },
                                    { "exact", ssd_bwd_exact_plan, MBA_CUDA(ssd_bwd_exact_cuda) },
                                    { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) },

@@ -2,7 +2,7 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused`, `fused_mma` and `exact` are in fused/, the multi-kernel variants `chunked`, `persistent`, `bc_fused` and
+ * `fused`, `fused_mma` and `exact` are in fused/, the multi-kernel variants `chunked`, `persistent*`, `bc_fused` and
  * `fma` in baseline/; neither folder includes the other. Plans and launchers call the same functions for geometry, so
  * that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
@@ -82,8 +82,16 @@ typedef struct ssd_tiling {
 } ssd_tiling;
 
 /* The multi-kernel variants; all but the first use tensor cores. */
-typedef enum ssd_baseline_kind { SSD_FMA, SSD_CHUNKED, SSD_PERSISTENT, SSD_BC_FUSED } ssd_baseline_kind;
-enum { SSD_BC_PAIRS = 4 }; /* `bc_fused`: pairs of heads that share one C B^T in a block */
+typedef enum ssd_baseline_kind {
+    SSD_FMA,
+    SSD_CHUNKED,
+    SSD_PERSISTENT,
+    SSD_PERSISTENT_DYNAMIC,
+    SSD_PERSISTENT_PREFETCH,
+    SSD_BC_FUSED
+} ssd_baseline_kind;
+enum { SSD_LAUNCHES_MAX = 15 }; /* of a call: `persistent_dynamic` has a counter of tiles for each */
+enum { SSD_BC_PAIRS = 4 };      /* `bc_fused`: pairs of heads that share one C B^T in a block */
 
 ssd_tiling ssd_tiling_of(const ssd_dims *d, ssd_baseline_kind way);
 
@@ -102,10 +110,14 @@ mba_status ssd_check_axes(const mba_node *n);     /* refuses views without such 
 bool       ssd_rows_aligned(const mba_tensor *t); /* rows of a bf16 activation are aligned to 16 bytes */
 bool       ssd_vec_aligned(const mba_node *n);    /* those of all */
 
-mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_persistent_cuda, ssd_bc_fused_cuda;
-mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_persistent_cuda, ssd_bwd_bc_fused_cuda;
-mba_plan_fn   ssd_chunked_plan, ssd_fma_plan, ssd_persistent_plan, ssd_bc_fused_plan; /* ssd_plan.c */
-mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_persistent_plan, ssd_bwd_bc_fused_plan;
+mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bc_fused_cuda;
+mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_bc_fused_cuda;
+mba_launch_fn ssd_persistent_cuda, ssd_persistent_dynamic_cuda, ssd_persistent_prefetch_cuda;
+mba_launch_fn ssd_bwd_persistent_cuda, ssd_bwd_persistent_dynamic_cuda, ssd_bwd_persistent_prefetch_cuda;
+mba_plan_fn   ssd_chunked_plan, ssd_fma_plan, ssd_bc_fused_plan; /* ssd_plan.c */
+mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_bc_fused_plan;
+mba_plan_fn   ssd_persistent_plan, ssd_persistent_dynamic_plan, ssd_persistent_prefetch_plan;
+mba_plan_fn   ssd_bwd_persistent_plan, ssd_bwd_persistent_dynamic_plan, ssd_bwd_persistent_prefetch_plan;
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
  *

@@ -111,6 +111,9 @@ template <typename TT, typename CC, typename SS> struct task {
     float *dchunk;           /* (B, H, K, cparts) */
     float *dpar;             /* (2, B K, H): partial sums of dA_log, ddt_bias */
     float *dD;               /* (B K xtiles, H, P), or (B K xtiles ptiles, H) */
+    /* persistent blocks */
+    unsigned *counter;  /* tiles taken from this launch's counter, 0 before it; NULL: tiles are assigned beforehand */
+    bool      prefetch; /* the inputs of a block's next tile */
 };
 
 /* Takes the fastest index, of extent n, out of a linear block number. */
@@ -121,26 +124,33 @@ static __device__ __forceinline__ int unravel_next(unsigned &i, int n)
     return (int)d;
 }
 
-/* Calls f for each tile of this block: tile blockIdx.x, or with PERSISTENT one of every gridDim tiles. The assignment
- * is rotated by one in each round: the work of causal tiles is periodic, and a grid that is a multiple of the period
- * would give some blocks only the long tiles. Barriers between tiles let each use all shared memory. */
-template <bool PERSISTENT, typename F> static __device__ __forceinline__ void for_tiles(unsigned tiles, const F &f)
+/* Calls f(tile, next) for each tile of this block: tile blockIdx.x, or with PERSISTENT several. Assigned beforehand, it
+ * is one of every gridDim tiles, rotated by one in each round: the work of causal tiles is periodic, and a grid that is
+ * a multiple of the period would give some blocks only the long tiles. With a counter the block takes the next number
+ * when it begins a tile: thread 0 alone waits for it, while other warps load. next: where the number of the block's
+ * next tile is, if its inputs are to be prefetched, and NULL otherwise. Barriers between tiles let each use all shared
+ * memory. */
+template <bool PERSISTENT, typename A, typename F>
+static __device__ __forceinline__ void for_tiles(const A &a, unsigned tiles, const F &f)
 {
     if constexpr (PERSISTENT) {
-        __shared__ unsigned round, next; // in shared memory, because registers are short
-        if (threadIdx.x == 0) round = 0, next = blockIdx.x;
+        __shared__ unsigned round, tile, after; // in shared memory, because registers are short
+        if (threadIdx.x == 0) round = 0, tile = blockIdx.x;
         __syncthreads();
-        while (next < tiles) {
-            f(next);
-            __syncthreads();
+        while (tile < tiles) {
             if (threadIdx.x == 0) {
                 round++;
-                next = round * gridDim.x + (blockIdx.x + round) % gridDim.x;
+                after = a.counter ? gridDim.x + atomicAdd(a.counter, 1u)
+                                  : round * gridDim.x + (blockIdx.x + round) % gridDim.x;
             }
+            if (a.prefetch) __syncthreads(); // `after` is known to all
+            f(tile, a.prefetch && after < tiles ? &after : NULL);
+            __syncthreads();
+            if (threadIdx.x == 0) tile = after;
             __syncthreads();
         }
     } else {
-        f(blockIdx.x);
+        f(blockIdx.x, (const unsigned *)NULL);
     }
 }
 

@@ -9,12 +9,21 @@
 #include "ops/ssd/baseline/ssd_fma.cuh"
 #include "ops/ssd/baseline/ssd_launch.cuh"
 
-extern "C" mba_status ssd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, false); }
-extern "C" mba_status ssd_bwd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, true); }
+extern "C" mba_status ssd_chunked_cuda(const mba_call *c) { return launch_tensor<false, false>(c, SSD_CHUNKED, false); }
+extern "C" mba_status ssd_bwd_chunked_cuda(const mba_call *c)
+{
+    return launch_tensor<false, false>(c, SSD_CHUNKED, true);
+}
 
 /* Shares most kernels with `chunked`. */
-extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, false); }
-extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c) { return launch_tensor<false, true>(c, true); }
+extern "C" mba_status ssd_bc_fused_cuda(const mba_call *c)
+{
+    return launch_tensor<false, true>(c, SSD_BC_FUSED, false);
+}
+extern "C" mba_status ssd_bwd_bc_fused_cuda(const mba_call *c)
+{
+    return launch_tensor<false, true>(c, SSD_BC_FUSED, true);
+}
 
 /* ---- `fma` ---- */
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ssd_launch.cuh -- launchers of the multi-kernel variants of ssd: arguments of the kernels from a call and its plan,
- * and the sequence of launches of `chunked`, `persistent` and `bc_fused`.
+ * and the sequence of launches of `chunked`, `persistent*` and `bc_fused`.
  *
- * ssd_cuda.cu instantiates `chunked` and `bc_fused` and adds `fma`; ssd_persistent_cuda.cu instantiates `persistent`.
+ * ssd_cuda.cu instantiates `chunked` and `bc_fused` and adds `fma`; ssd_persistent_cuda.cu instantiates `persistent*`.
  * The kernels are in ssd_steps.cuh, ssd_mma.cuh, ssd_mma_scan.cuh and ssd_mma_grads.cuh, the plans in ssd_plan.c. */
 #ifndef MBA_SSD_LAUNCH_CUH
 #define MBA_SSD_LAUNCH_CUH
@@ -83,11 +83,14 @@ static ssd_tiling tiling_of(const mba_call *c, ssd_baseline_kind kind)
     return ssd_tiling_of(&d, kind);
 }
 
-/* Launches kernel n of the plan and increments n. The last argument is the number of tiles. */
+/* Launches kernel n of the plan, with its own counter of tiles, and increments n. The last argument is the number of
+ * tiles. */
 #define SSD_LAUNCH(c, n, a, kernel) \
     do { \
         const mba_launch *launch_ = &(c)->plan->launch[n]; \
-        MBA_KERNEL(c, n, kernel, a, (unsigned)(launch_->persistent ? launch_->tiles : launch_->grid[0])); \
+        tensor_task       task_ = a; \
+        if (task_.counter) task_.counter += n; \
+        MBA_KERNEL(c, n, kernel, task_, (unsigned)(launch_->persistent ? launch_->tiles : launch_->grid[0])); \
         (n)++; \
     } while (0)
 
@@ -131,10 +134,18 @@ template <bool PERSISTENT, bool CB_INSIDE, int MT> static mba_status launch_bwd(
     return MBA_OK;
 }
 
-template <bool PERSISTENT, bool CB_INSIDE> static mba_status launch_tensor(const mba_call *c, bool backward)
+/* kind: one of those that PERSISTENT and CB_INSIDE stand for. The counters of tiles are cleared in each call: it may be
+ * part of a captured step, which runs many times. */
+template <bool PERSISTENT, bool CB_INSIDE>
+static mba_status launch_tensor(const mba_call *c, ssd_baseline_kind kind, bool backward)
 {
-    const ssd_tiling  t = tiling_of(c, CB_INSIDE ? SSD_BC_FUSED : PERSISTENT ? SSD_PERSISTENT : SSD_CHUNKED);
-    const tensor_task a = task_of<tensor_task>(c, t, backward);
+    const ssd_tiling t = tiling_of(c, kind);
+    tensor_task      a = task_of<tensor_task>(c, t, backward);
+    if (kind == SSD_PERSISTENT_DYNAMIC) {
+        a.counter = (unsigned *)(a.out + (int64_t)a.B * a.H * a.KQ); // behind the decays
+        CUDA_TRY(cudaMemsetAsync(a.counter, 0, SSD_LAUNCHES_MAX * sizeof *a.counter, mba_cuda_stream(c)));
+    }
+    a.prefetch = kind == SSD_PERSISTENT_PREFETCH;
     if (t.rows == 128)
         return backward ? launch_bwd<PERSISTENT, CB_INSIDE, 2>(c, a) : launch_fwd<PERSISTENT, CB_INSIDE, 2>(c, a);
     return backward ? launch_bwd<PERSISTENT, CB_INSIDE, 1>(c, a) : launch_fwd<PERSISTENT, CB_INSIDE, 1>(c, a);

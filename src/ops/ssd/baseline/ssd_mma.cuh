@@ -12,15 +12,15 @@
  * launch     grid B K G ceil(J/2) ceil(P/64) ceil(N/128), block 256, dynamic smem 96 KB + 8Q
  * kernel     bmm_chunk_fwd                               64 x 64 per block, tiles on and below the diagonal
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
- * PERSISTENT (variant persistent) as many blocks as fit, each loops over tiles
+ * PERSISTENT (variants persistent*) as many blocks as fit, each loops over tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
  * resources  sm_90a, CUDA 13.0: chunk_state_fwd 126 to 128 registers, 1024 B of shared memory, no spill  [docs]
  *            chunk_scan_bwd_dstates 128 registers, 1024 B of shared memory, no spill  [docs]
  *            bmm_chunk_fwd 80 registers, 1024 B of shared memory, no spill  [docs]
  *            no spill on sm_80 and sm_100 either
- * measured   H200: chunk_state_fwd 54.2 us, 63 % of floor (memory), DRAM 60 % busy; mamba2-headline, 4 x 4096  [docs]
- *            chunk_scan_bwd_dstates 55.2 us, 62 % of floor (memory), DRAM 62 % busy; mamba2-headline, 4 x 4096  [docs]
- *            bmm_chunk_fwd 105 us, 36 % of floor (memory), L1/shared 36 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: chunk_state_fwd 53.9 us, 63 % of floor (memory), DRAM 61 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_scan_bwd_dstates 53.9 us, 63 % of floor (memory), DRAM 63 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            bmm_chunk_fwd 107 us, 36 % of floor (memory), L1/shared 34 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: k ascends (descends in the gradient of x), heads ascend, partial sums in order */
 #ifndef MBA_SSD_MMA_CUH
 #define MBA_SSD_MMA_CUH
@@ -109,9 +109,32 @@ static __device__ __forceinline__ void product_of_rows(float (&acc)[2][4][4], co
     }
 }
 
+/* ---- persistent blocks that prefetch into L2 ---- */
+
+/* Rows of `cols` columns from `from` on, one instruction per 128 bytes. */
+static __device__ __forceinline__ void prefetch_rows(const bf16 *from, int64_t ld, int rows, int cols)
+{
+    for (int col = 0; col < cols; col += 64)
+        for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(from + r * ld + col));
+}
+
 /* ---- chunk states: sum over a chunk of (dt out x) B^T; OUTPUT: gradient of states, sum of (in dy) C^T ---- */
 
 enum { STATE_STAGES = 3, STATE_STAGE = 4 * TILE_BYTES };
+
+/* What chunk_sum() reads of x and B (OUTPUT: dy and C). */
+template <bool OUTPUT> static __device__ __forceinline__ void prefetch_sum(const tensor_task &a, unsigned z)
+{
+    const int nt = unravel_next(z, a.ntiles), pt = unravel_next(z, a.ptiles), pair = unravel_next(z, a.pairs),
+              g = unravel_next(z, a.G), c = unravel_next(z, a.K), b = (int)z, p0 = pt * 64, n0 = nt * 128;
+    const int                  h0 = g * a.J + 2 * pair, heads = min(2, a.J - 2 * pair), real = min(a.Q, a.L - c * a.Q);
+    const int64_t              l0 = (int64_t)c * a.Q;
+    const strided<const bf16> &left = OUTPUT && a.dy.at ? a.dy : a.x, &right = OUTPUT ? a.cm : a.bm;
+    for (int u = 0; u < heads && (!OUTPUT || a.dy.at); u++)
+        prefetch_rows(left.row(b, l0, h0 + u) + p0, left.axis[1], real, min(64, a.P - p0));
+    prefetch_rows(right.row(b, l0, g) + n0, right.axis[1], real, min(128, a.N - n0));
+}
 
 template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const tensor_task &a, unsigned z)
 {
@@ -178,12 +201,18 @@ template <bool OUTPUT> static __device__ __forceinline__ void chunk_sum(const te
 template <bool PERSISTENT>
 __global__ void __launch_bounds__(256, 2) chunk_state_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { chunk_sum<false>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *next) {
+        if (next) prefetch_sum<false>(a, *next);
+        chunk_sum<false>(a, tile);
+    });
 }
 template <bool PERSISTENT>
 __global__ void __launch_bounds__(256, 2) chunk_scan_bwd_dstates(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { chunk_sum<true>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *next) {
+        if (next) prefetch_sum<true>(a, *next);
+        chunk_sum<true>(a, tile);
+    });
 }
 
 /* ---- C B^T ---- */
@@ -242,7 +271,7 @@ static __device__ __forceinline__ void cb_tile(const tensor_task &a, unsigned z)
 template <bool PERSISTENT>
 __global__ void __launch_bounds__(128, 6) bmm_chunk_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cb_tile(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { cb_tile(a, tile); });
 }
 
 #endif

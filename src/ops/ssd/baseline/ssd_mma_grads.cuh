@@ -21,7 +21,24 @@
 
 enum { HEADS_STAGES = 4 };
 
-template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_heads(const tensor_task &a, unsigned z)
+/* What the first heads of a tile read of x (OUTPUT: dy) and states. A tile reads more in all than L2 can keep. */
+template <bool OUTPUT, int MT> static __device__ __forceinline__ void prefetch_heads(const tensor_task &a, unsigned z)
+{
+    const int nt = unravel_next(z, a.ntiles), r0 = unravel_next(z, a.rtiles) * 64 * MT, g = unravel_next(z, a.G),
+              c = unravel_next(z, a.K), b = (int)z, n0 = nt * 128, steps = min(a.J * a.ptiles, HEADS_STAGES - 1);
+    const strided<const bf16> &left = OUTPUT && a.dy.at ? a.dy : a.x;
+    const int                  rows = OUTPUT && !a.dy.at ? 0 : min(64 * MT, a.L - c * a.Q - r0);
+    for (int i = 0; i < steps; i++) {
+        const int   h = g * a.J + i / a.ptiles, p0 = i % a.ptiles * 64;
+        const bf16 *state = (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, h) + (int64_t)p0 * a.N + n0;
+        prefetch_rows(left.row(b, (int64_t)c * a.Q + r0, h) + p0, left.axis[1], rows, min(64, a.P - p0));
+        prefetch_rows(state, a.N, min(64, a.P - p0), min(128, a.N - n0));
+    }
+}
+
+/* Before it stores its results, a block prefetches what tile *next begins with, unless that is NULL. */
+template <bool OUTPUT, int MT>
+static __device__ __forceinline__ void sum_over_heads(const tensor_task &a, unsigned z, const unsigned *next)
 {
     MBA_DYNAMIC_SMEM(smem);
     enum { ROWS = 64 * MT, STAGE = (MT + 2) * TILE_BYTES + 2 * ROWS * 4 };
@@ -106,6 +123,7 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_h
     }
     __syncthreads();
     store_sums(a.J - 1);
+    if (next) prefetch_heads<OUTPUT, MT>(a, *next);
     float *to = (OUTPUT ? a.dcs : a.dbs) + (((int64_t)b * a.KQ + l0 + r0 + w0) * a.G + g) * a.N + n0 + half * 64;
     for_fragments<MT, 8>([&](int j, int n, int r) {
         const int col = n * 8 + 2 * lane_pair();
@@ -118,12 +136,14 @@ template <bool OUTPUT, int MT> static __device__ __forceinline__ void sum_over_h
 template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 1) chunk_state_bwd_db(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { sum_over_heads<false, MT>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles,
+                          [&](unsigned tile, const unsigned *next) { sum_over_heads<false, MT>(a, tile, next); });
 }
 template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_dc(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { sum_over_heads<true, MT>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles,
+                          [&](unsigned tile, const unsigned *next) { sum_over_heads<true, MT>(a, tile, next); });
 }
 
 /* ---- the gradient of C B^T, summed over the heads of a group ---- */
@@ -278,7 +298,7 @@ template <bool PERSISTENT, bool CB_INSIDE>
 __global__ void __launch_bounds__(128, CB_INSIDE ? (int)DCB_BLOCKS_CB_INSIDE : 3)
     chunk_scan_bwd_dcb(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { dcb_tile<CB_INSIDE>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { dcb_tile<CB_INSIDE>(a, tile); });
 }
 
 /* ---- dB and dC: contributions through the states, plus dCB^T C and dCB B ---- */
@@ -333,7 +353,7 @@ template <bool OUTPUT> static __device__ __forceinline__ void cb_bwd(const tenso
 template <bool PERSISTENT, bool OUTPUT>
 __global__ void __launch_bounds__(128) bmm_chunk_bwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cb_bwd<OUTPUT>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { cb_bwd<OUTPUT>(a, tile); });
 }
 
 #endif

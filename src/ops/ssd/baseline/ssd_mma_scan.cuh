@@ -343,16 +343,41 @@ template <bool REV, int MT> static __device__ __forceinline__ void scan_tile(con
     chunk_scan<REV, MT, false>(a, k, NULL);
 }
 
+/* What a tile reads of C, the entering state, C B^T and x (REV: B, dstates, C B^T, dy and x). */
+template <bool REV, int MT> static __device__ __forceinline__ void prefetch_scan(const tensor_task &a, unsigned tile)
+{
+    scan_block k;
+    set_heads(k, a, scan_block_of<MT>(k, a, tile, a.pairs));
+    const strided<const bf16> &m = REV ? a.bm : a.cm;
+    const bf16                *cb = a.cb + cb_index(a, k.b, k.c, k.g) + (int64_t)k.r0 * a.Q;
+    const int rows = min(64 * MT, k.real - k.r0), end = k.r0 + 64 * MT, cols = min(64, a.P - k.pt * 64);
+    prefetch_rows(m.row(k.b, k.l0 + k.r0, k.g), m.axis[1], rows, a.N);
+    prefetch_rows(REV ? cb + k.r0 : cb, a.Q, REV ? a.Q - k.r0 : 64 * MT, REV ? 64 * MT : end);
+    for (int h = k.h0; h < k.h0 + k.heads; h++) {
+        const int64_t at = state_at(a, k.b, k.c, h) + (int64_t)k.pt * 64 * a.N;
+        prefetch_rows((REV ? a.dstates : a.states) + at, a.N, cols, a.N);
+        prefetch_rows(a.x.row(k.b, k.l0 + (REV ? k.r0 : 0), h) + k.pt * 64, a.x.axis[1], REV ? rows : min(end, k.real),
+                      cols);
+        if (REV && a.dy.at) prefetch_rows(a.dy.row(k.b, k.l0 + k.r0, h) + k.pt * 64, a.dy.axis[1], k.real - k.r0, cols);
+    }
+}
+
 template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 2) chunk_scan_fwd(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { scan_tile<false, MT>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *next) {
+        if (next) prefetch_scan<false, MT>(a, *next);
+        scan_tile<false, MT>(a, tile);
+    });
 }
 template <bool PERSISTENT, int MT>
 __global__ void __launch_bounds__(256, 2)
     chunk_scan_chunk_state_bwd_dx(const __grid_constant__ tensor_task a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { scan_tile<true, MT>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *next) {
+        if (next) prefetch_scan<true, MT>(a, *next);
+        scan_tile<true, MT>(a, tile);
+    });
 }
 
 /* ---- variant `bc_fused`: C B^T is computed in the block ---- */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_plan.c -- launch plans of ssd's multi-kernel variants: `chunked`, `persistent`, `bc_fused` and `fma`.
+/* ssd_plan.c -- launch plans of ssd's multi-kernel variants: `chunked`, `persistent*`, `bc_fused` and `fma`.
  *
  * `chunked`: products on tensor cores (ssd_mma*.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
  * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
- * `persistent`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see plan_bc_scan.
+ * `persistent*`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see plan_bc_scan.
  * Instruction counts per lane are counted in the SASS where a phase names a kernel. */
 #include "core/device.h"
 #include "ops/heads.h"
@@ -45,8 +45,13 @@ typedef struct plan_builder {
     const mba_machine *m;
 } plan_builder;
 
+static bool has_persistent_blocks(const plan_builder *w)
+{
+    return w->kind == SSD_PERSISTENT || w->kind == SSD_PERSISTENT_DYNAMIC || w->kind == SSD_PERSISTENT_PREFETCH;
+}
+
 /* Whether the backward pass stores the rounding residual of C B^T. */
-static bool keeps_low(const plan_builder *w) { return w->kind == SSD_CHUNKED || w->kind == SSD_PERSISTENT; }
+static bool keeps_low(const plan_builder *w) { return w->kind == SSD_CHUNKED || has_persistent_blocks(w); }
 
 static mba_status check_tensor(const mba_node *n, const ssd_dims *d)
 {
@@ -66,8 +71,9 @@ static void plan_scratch(const plan_builder *w, bool ids, bool backward)
     const ssd_tiling *t = &w->t;
     const int64_t     steps = d->B * d->H * t->KQ, states = w->chunks * d->H * d->P * d->N,
                   pairs = w->chunks * d->G * d->Q * d->Q;
-    mba_plan *p = w->p;
-    mba_plan_scratch(p, "dt, decays", (size_t)(3 * 4 * steps));
+    const size_t counters = w->kind == SSD_PERSISTENT_DYNAMIC ? SSD_LAUNCHES_MAX * sizeof(unsigned) : 0;
+    mba_plan    *p = w->p;
+    mba_plan_scratch(p, "dt, decays", (size_t)(3 * 4 * steps) + counters);
     mba_plan_scratch(p, "dA_cumsum", (size_t)(t->cs_bytes * steps));
     mba_plan_scratch(p, "documents", (size_t)(ids ? 4 * d->B * t->KQ : 0));
     mba_plan_scratch(p, "states", (size_t)(t->st_bytes * states));
@@ -105,7 +111,7 @@ static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_cl
     mba_launch *l = mba_plan_launch(w->p, kernel, cls, tiles, block);
     l->regs = regs;
     l->smem_bytes = smem_bytes;
-    if (w->kind != SSD_PERSISTENT) return l;
+    if (!has_persistent_blocks(w)) return l;
     const int64_t most = w->m->sm * resident(w->m, l);
     l->persistent = true;
     l->tiles = tiles;
@@ -116,7 +122,7 @@ static mba_launch *begin_tiles(const plan_builder *w, const char *kernel, mba_cl
 
 static void end_tiles(const plan_builder *w, mba_launch *l)
 {
-    if (w->kind == SSD_PERSISTENT) mba_phase_work(l, MBA_END, 0, NULL);
+    if (has_persistent_blocks(w)) mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* ---- vector kernels ---- */
@@ -609,5 +615,7 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
 
 PLANS(chunked, SSD_CHUNKED)
 PLANS(persistent, SSD_PERSISTENT)
+PLANS(persistent_dynamic, SSD_PERSISTENT_DYNAMIC)
+PLANS(persistent_prefetch, SSD_PERSISTENT_PREFETCH)
 PLANS(bc_fused, SSD_BC_FUSED)
 PLANS(fma, SSD_FMA)

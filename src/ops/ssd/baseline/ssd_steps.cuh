@@ -15,13 +15,13 @@
  * kernel     ssd_sum_parts                 32 columns per block; partial sums in order
  * resources  sm_90a, CUDA 13.0: 26 to 98 registers, 1024 to 3072 B of shared memory, no spill  [docs]
  *            each kernel's count is in its plan (ssd_plan.c)
- * measured   H200: chunk_cumsum_fwd 13.2 us, 18 % of floor (memory), ALU 23 % busy; mamba2-headline, 4 x 4096  [docs]
- *            state_passing_fwd 17 us, 100 % of floor (memory), DRAM 34 % busy; mamba2-headline, 4 x 4096  [docs]
- *            state_passing_bwd 38.1 us, 67 % of floor (memory), DRAM 50 % busy; mamba2-headline, 4 x 4096  [docs]
- *            chunk_scan_bwd_ddacs_stable 30.7 us, 19 % of floor (memory), DRAM 15 % busy;  [docs]
+ * measured   H200: chunk_cumsum_fwd 13.3 us, 18 % of floor (memory), ALU 21 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            state_passing_fwd 16.9 us, 100 % of floor (memory), DRAM 38 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            state_passing_bwd 38.5 us, 66 % of floor (memory), DRAM 50 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_scan_bwd_ddacs_stable 33.2 us, 18 % of floor (memory), DRAM 14 % busy;  [docs]
  *              mamba2-headline, 4 x 4096  [docs]
- *            chunk_cumsum_bwd 15.5 us, 14 % of floor (memory), L1/shared 22 % busy; mamba2-headline, 4 x 4096  [docs]
- *            ssd_sum_parts 3.34 us, ALU 7 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_cumsum_bwd 15.4 us, 14 % of floor (memory), L1/shared 23 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            ssd_sum_parts 3.36 us, ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: two runs give the same bits */
 #ifndef MBA_SSD_STEPS_CUH
 #define MBA_SSD_STEPS_CUH
@@ -294,32 +294,32 @@ template <typename A> static __device__ __forceinline__ void sum_parts(const A &
 template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_cumsum_fwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cumsum_fwd(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { cumsum_fwd(a, tile); });
 }
 template <bool PERSISTENT, int V, typename A>
 __global__ void __launch_bounds__(256) state_passing_fwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { passing_fwd<V>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { passing_fwd<V>(a, tile); });
 }
 template <bool PERSISTENT, int V, typename A>
 __global__ void __launch_bounds__(256) state_passing_bwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { passing_bwd<V>(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { passing_bwd<V>(a, tile); });
 }
 template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_scan_bwd_ddacs_stable(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { ddacs_stable(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { ddacs_stable(a, tile); });
 }
 template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256, 1) chunk_cumsum_bwd(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { cumsum_bwd(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { cumsum_bwd(a, tile); });
 }
 template <bool PERSISTENT, typename A>
 __global__ void __launch_bounds__(256) ssd_sum_parts(const __grid_constant__ A a, unsigned tiles)
 {
-    for_tiles<PERSISTENT>(tiles, [&](unsigned tile) { sum_parts(a, tile); });
+    for_tiles<PERSISTENT>(a, tiles, [&](unsigned tile, const unsigned *) { sum_parts(a, tile); });
 }
 
 #endif

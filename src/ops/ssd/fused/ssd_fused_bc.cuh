@@ -18,6 +18,14 @@
  *     chunk 1:  ddA_i = kappa <H1, G1> + sum_{s of 0} out_s + sum_{l>=i} (q_l + low_l) + sum_{s<i} (src_s - row_s)
  * src and row of a chunk use the same bf16 operands, so that their common part cancels. (One formula over both chunks
  * would combine src with block 10, which is rounded differently; the error of dA_log would be 3 to 4 times as large.)
+ * What remains of the error is one rounding each of x', dy' and C B^T in the pairs of a chunk, in equal parts.
+ * Emulated, 1e-3 of the norm of dA (2 x 256, 4 heads of check.py, 96 draws | 1 x 1024, 8 heads of
+ * tools/peers/kernels.py, 32):
+ *     as it is 5.3 | 6.2; that of x', dy', C B^T alone 2.7, 3.4, 2.8 | 3.5, 2.8, 2.8; without it 4.1, 4.4, 4.6 | 3.8,
+ *     5.6, 5.0; only x', dy', C B^T left in pairs 3.2, 3.9, 3.0 | 4.5, 3.3, 3.8; without all three 1.4 | 2.4; exact
+ *     pairs and rounded states of longer chunks, as mamba_ssm has, 1.2 | 2.1
+ * As both sums need the same operands (src with x' unrounded alone: 59 for 4.1), a gain needs all three exact in both
+ * kernels, or pairs in fp32.
  *
  * EXACT: every scaled operand and every state is a value and a residual in bf16. For dCB, dy and x are multiplied as
  * they are and scaled after the product in fp32; row and low are summed there, with C B^T as value and residual. No
@@ -32,7 +40,7 @@
  * pipeline   ring of two stages that continues across work items; x and G1 of a stage arrive before dy and H1
  * moves      per pair of chunks and head: x, dy 32 KB, H1, G1 32 KB; 2 x 1024 tensor-core cycles
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill  [docs]
- * measured   H200: 196 us, 56 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 202 us, 55 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: heads in ascending order */
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH
