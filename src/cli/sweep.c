@@ -315,7 +315,7 @@ mba_status mba_command_sweep(int argc, char **argv)
         return mba_fail(MBA_E_ARG, "no axis is given\nfix: add --axis hbm=x0.5:x1:x2, --experiment q1 or --elasticity");
     MBA_TRY(check_question(&o));
     MBA_TRY(mba_sim_create(&o.s.sim));
-    mba_status st = mba_validation_bands(&o.s.validated, NULL, o.s.sim);
+    mba_status st = mba_validation_bands(&o.s.validated, NULL, o.s.sim, NULL);
     if (st == MBA_OK) st = o.experiment ? run_experiment(&o) : run(&o);
     if (st == MBA_OK) say_band(&o);
     mba_sim_destroy(o.s.sim);

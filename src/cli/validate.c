@@ -145,19 +145,19 @@ static void emulated_rows(mba_table *t, const mba_emulated_set *d, const mba_emu
 /* Prints how much of the changes is predicted, beside a model that predicts none. */
 static void say_effects(const mba_emulated_set *d, const mba_emulation_agreement *a)
 {
-    double share = 0;
-    int    effects = 0, null = 0;
+    double share[MBA_EFFECTS_MAX];
+    int    null = 0;
+    mba_assert(d->n <= MBA_EFFECTS_MAX);
     for (int i = 0; i < d->n; i++) {
-        const double slower = d->one[i].slower, of = mba_effect_share(slower, a->predicted[i]);
+        const double slower = d->one[i].slower;
+        share[i] = mba_effect_share(slower, a->predicted[i]);
         null += slower <= 2.1 && fabs(1 / slower - 1) <= 0.1;
-        if (isnan(of)) continue;
-        effects++;
-        share += 100 * of;
     }
-    printf("%d effects of 3 %% or more: share predicted %.0f %%. The model \"nothing changes\": share 0 %%, %d of %d "
-           "within "
-           "10 %%\n",
-           effects, effects ? share / effects : NAN, null, a->near);
+    const mba_effect_sum s = mba_effect_sum_of(share, d->n);
+    printf(
+        "%d effects of 3 %% or more: share predicted %.0f %%, median %.0f %%. The model \"nothing changes\": share 0 "
+        "%%, %d of %d within 10 %%\n",
+        s.effects, s.mean, s.median, null, a->near);
 }
 
 static mba_status print_imitated(const options *o)
@@ -216,8 +216,8 @@ static const mba_column cover_columns[] = { { "class", "kernels limited by", NUL
                                             { "inside", "inside, %", "%.0f" },
                                             { 0 } };
 
-/* Prints the bands of predictions from counters, computed from fitted kernels, and how many held-out kernels lie in
- * them. */
+/* Prints the bands of predictions from counters, computed from held-out kernels, and how many of them lie in the band
+ * that is computed without their workload. */
 static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
 {
     mba_coverage v;
@@ -238,8 +238,7 @@ static mba_status print_coverage(const mba_profiled_set *k, mba_table_form form)
     const mba_status st = mba_table_print(t, stdout, form);
     if (form == MBA_TABLE_JSON) putchar('}');
     else
-        printf("of %d held-out kernels, %.0f %% lie in the band of their class, which covers 80 %% of its fitted "
-               "kernels\n\n",
+        printf("of %d held-out kernels, %.0f %% lie in the band of their class, computed without their workload\n\n",
                v.held, v.held ? 100.0 * v.inside / v.held : 0);
     mba_table_destroy(t);
     return st;

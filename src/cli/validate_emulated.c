@@ -19,6 +19,7 @@ static const mba_column row_columns[] = { { "machine", "less of", NULL },
                                           { "predicted", "predicted", "%.3f" },
                                           { "share", "share of the effect, %", "%.0f" },
                                           { "unchanged_error", "if nothing changed, %", "%+.1f" },
+                                          { "note", "not measured", NULL },
                                           { 0 } };
 
 static void emulated_row(mba_table *t, const mba_emulated_row *r)
@@ -35,13 +36,15 @@ static void emulated_row(mba_table *t, const mba_emulated_row *r)
     mba_table_number(t, r->predicted);
     mba_table_number(t, isnan(r->measured) ? NAN : 100 * mba_effect_share(r->measured, r->predicted));
     mba_table_number(t, 100 * (1 / r->measured - 1));
+    mba_table_text(t, "%s", r->note);
 }
 
 static void say_score(const char *name, const mba_effects_score *s)
 {
-    printf("%s: %d of %d effects of 3 %% or more have the right sign, share predicted %.0f %%; %d of %d rows within "
-           "10 %%, %d if nothing changed\n",
-           name, s->right, s->effects, s->share, s->near, s->rows, s->null_near);
+    printf(
+        "%s: %d of %d effects of 3 %% or more have the right sign, share predicted %.0f %%, median %.0f %%; %d of %d "
+        "rows within 10 %%, %d if nothing changed\n",
+        name, s->right, s->effects, s->share, s->median, s->near, s->rows, s->null_near);
 }
 
 static void say_scores(const mba_emulated_rows *d)

@@ -24,6 +24,9 @@ const mba_gpu_key_info mba_gpu_keys[MBA_GPU_KEYS] = {
 #undef KEY
 };
 
+const mba_gpu_key mba_gpu_powers[MBA_GPU_POWERS] = { MBA_GPU_power_limit, MBA_GPU_p_idle, MBA_GPU_e_vector,
+                                                     MBA_GPU_e_tensor,    MBA_GPU_e_dram, MBA_GPU_v_floor };
+
 /* ---- keys by name ---- */
 
 typedef struct renamed {
@@ -225,6 +228,7 @@ static mba_status include(mba_gpu *m, text *t, const char *const *chain, int dep
     memcpy(m->v, base.v, sizeof m->v);
     memcpy(m->sigma, base.sigma, sizeof m->sigma);
     memcpy(m->known, base.known, sizeof m->known);
+    memcpy(m->clocks_at, base.clocks_at, sizeof m->clocks_at);
     return MBA_OK;
 }
 
@@ -291,6 +295,12 @@ static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
     m->sigma[MBA_GPU_l2_half_reuse] *= m->v[MBA_GPU_l2] / l2_before;
 }
 
+static void keep_powers(mba_gpu *m, const bool *given)
+{
+    if (given[MBA_GPU_clk] || given[MBA_GPU_clk_tc] || given[MBA_GPU_clk_busy] || given[MBA_GPU_clk_mma])
+        for (int i = 0; i < MBA_GPU_POWERS; i++) m->clocks_at[i] = m->v[mba_gpu_powers[i]];
+}
+
 static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t n, const char *const *chain, int depth)
 {
     text   t = { bytes, bytes + n, 1, where };
@@ -303,6 +313,7 @@ static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t
         skip_line(&t);
     }
     move_half_point(m, included, here);
+    keep_powers(m, here);
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         if (!m->known[k])
             return mba_fail(MBA_E_FORMAT,

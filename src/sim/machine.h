@@ -24,11 +24,16 @@ typedef enum mba_gpu_key {
     MBA_GPU_KEYS
 } mba_gpu_key;
 
+/* What decides the clock under load: limit, rest, energies, voltage. */
+enum { MBA_GPU_POWERS = 6 };
+extern const mba_gpu_key mba_gpu_powers[MBA_GPU_POWERS];
+
 typedef struct mba_gpu {
     char   name[64];
     bool   built_in, changed;                    /* changed: by mba_gpu_set; its predictions are graded C */
     double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS]; /* sigma: one standard deviation, same unit */
     bool   known[MBA_GPU_KEYS];
+    double clocks_at[MBA_GPU_POWERS]; /* mba_gpu_powers of the file that gives the clocks: there, they hold */
 } mba_gpu;
 
 typedef struct mba_gpu_key_info {

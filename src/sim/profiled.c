@@ -170,12 +170,13 @@ static double distance(const mba_profiled_kernel *a, const mba_profiled_kernel *
 
 bool mba_profiled_resemble(mba_profiled_kernel *c, const mba_profiled_set *known)
 {
+    static const double        OTHER = 1; // other registers: another code of the same name
     const mba_profiled_kernel *best = NULL;
     double                     least = INFINITY;
     for (int i = 0; i < known->n; i++) {
         const mba_profiled_kernel *k = &known->one[i];
         if (isnan(k->n[MBA_N_PATH]) || !(k->n[MBA_N_INST] > 0) || !k->program || k->block != c->block) continue;
-        const double far = strcmp(k->kernel, c->kernel) ? INFINITY : distance(c, k);
+        const double far = strcmp(k->kernel, c->kernel) ? INFINITY : distance(c, k) + (k->regs == c->regs ? 0 : OTHER);
         if (!(far < least)) continue;
         least = far;
         best = k;
@@ -201,27 +202,42 @@ mba_sim_limiter mba_sim_limiter_of(int limit, double floor_us, double us)
     return limit == MBA_P_MMA ? MBA_SIM_TENSOR : limit < MBA_PIPES ? MBA_SIM_VECTOR : MBA_SIM_MEMORY;
 }
 
+static bool is_of(const mba_profiled_kernel *c, mba_point_set set, int class)
+{
+    return !c->again && c->bound_us > 0 && c->set == set
+           && (int)mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us) == class;
+}
+
+/* The band of the held-out kernels of a class, without those of a workload (NULL: all). */
+static mba_band band_without(double *off, const mba_profiled_set *d, int class, const char *workload)
+{
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const mba_profiled_kernel *c = &d->one[i];
+        if (is_of(c, MBA_POINT_HELD, class) && !(workload && !strcmp(c->workload, workload)))
+            off[n++] = c->us / c->bound_us;
+    }
+    return mba_band_of_residuals(off, n);
+}
+
 mba_status mba_profiled_coverage(mba_coverage *out, const mba_profiled_set *d)
 {
     double *off = calloc((size_t)d->n + 1, sizeof *off);
     if (!off) return mba_fail(MBA_E_NOMEM, "no memory for %d kernels", d->n);
     *out = (mba_coverage){ 0 };
     for (int class = 0; class < MBA_SIM_LIMITERS; class ++) {
-        int n = 0;
-        for (int pass = 0; pass < 2; pass++) { // fitted kernels make the band, held-out ones are tested against it
-            for (int i = 0; i < d->n; i++) {
-                const mba_profiled_kernel *c = &d->one[i];
-                const double               times = c->us / c->bound_us;
-                if (c->again || !(c->bound_us > 0) || c->set != (pass ? MBA_POINT_HELD : MBA_POINT_FITTED)) continue;
-                if ((int)mba_sim_limiter_of(c->limit, c->floor_us, c->bound_us) != class) continue;
-                if (!pass) off[n++] = times;
-                else {
-                    out->of[class].held++;
-                    out->of[class].inside += times >= out->of[class].band.low && times <= out->of[class].band.high;
-                }
-            }
-            if (!pass) out->of[class].fitted = n, out->of[class].band = mba_band_of_residuals(off, n);
+        const char *workload = NULL;
+        mba_band    b = { 1, 1 };
+        for (int i = 0; i < d->n; i++) {
+            const mba_profiled_kernel *c = &d->one[i];
+            out->of[class].fitted += is_of(c, MBA_POINT_FITTED, class);
+            if (!is_of(c, MBA_POINT_HELD, class)) continue;
+            if (!workload || strcmp(workload, c->workload)) b = band_without(off, d, class, c->workload);
+            workload = c->workload;
+            out->of[class].held++;
+            out->of[class].inside += c->us >= b.low * c->bound_us && c->us <= b.high * c->bound_us;
         }
+        out->of[class].band = band_without(off, d, class, NULL);
         out->held += out->of[class].held;
         out->inside += out->of[class].inside;
     }

@@ -90,8 +90,9 @@ bool mba_profiled_complete(const mba_profiled_kernel *c);
 void mba_profiled_drop_sass(mba_profiled_kernel *c);
 
 /* Takes the launch plan and what was read in SASS from the launch in `known` of the kernel of the same name, with as
- * many threads, that executes most nearly the same instructions per warp, in number and mix. The plan is stretched to
- * the counted blocks and instructions. `program` belongs to the caller. False: there is none, and nothing changes. */
+ * many threads, that executes most nearly the same instructions per warp, in number and mix, if possible with as many
+ * registers. The plan is stretched to the counted blocks and instructions. `program` belongs to the caller. False:
+ * there is none, and nothing changes. */
 bool mba_profiled_resemble(mba_profiled_kernel *c, const mba_profiled_set *known);
 
 /* A kernel without a plan, from counters alone: its blocks as they were launched, with loads some stages ahead of their
@@ -110,9 +111,9 @@ typedef enum mba_sim_limiter {
 extern const char *const mba_sim_causes[MBA_SIM_LIMITERS];
 mba_sim_limiter          mba_sim_limiter_of(int limit, double floor_us, double us);
 
-/* The error band of profile-driven predictions, per class: 80 % of the fitted kernels lie in it. `inside` of `held`
- * held-out kernels do; they have no part in making it. The band includes the uncertainty of the machine's numbers, for
- * the machine on which the times were measured. */
+/* The error band of profile-driven predictions, per class: 80 % of the held-out kernels lie in it, for constants were
+ * fitted to the others. `inside` of `held` lie in the band that those of other workloads make. The band includes the
+ * uncertainty of the machine's numbers, for the machine on which the times were measured. */
 typedef struct mba_coverage {
     struct {
         int      fitted, held, inside;

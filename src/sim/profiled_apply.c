@@ -17,6 +17,10 @@
 
 static const double SELDOM = 0.5; /* waits of the code for a load of the plan: by the fitted kernels */
 
+/* Of the waits for loads of a warp with tensor work, the part in which the others of its block wait too: by open stores
+ * of SSM kernels and by peers. */
+static const double TOGETHER = 0.35;
+
 static bool is_library(const mba_sim_kernel *k)
 {
     return !strncmp(k->name, "cublas", 6) || !strncmp(k->name, "cudnn", 5);
@@ -416,11 +420,12 @@ static void set_amounts(mba_sim_kernel *k, const mba_profiled_kernel *c, const m
 }
 
 /* Sets the times: of instructions among the other warps, of waits for loads, of the start of the launch and of the end
- * of blocks. */
+ * of blocks. Kernels that take most of the shared memory start as late as those of libraries, which all do. */
 static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba_gpu *m)
 {
     const double *n = c->n, warps = c->grid * ceil(c->block / 32), each = n[MBA_N_INST] / warps,
-                 waits = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps, near = in_l1(c), rounds = waits * (1 - near),
+                 all = n[MBA_N_GLOBAL_LD] * n[MBA_N_WAITS] / warps,
+                 waits = n[MBA_N_PRODUCTS] > 0 ? TOGETHER * all : all, near = in_l1(c), rounds = waits * (1 - near),
                  waiting = rounds > 0 ? rounds * latency_of(c, m) / each : 0,
                  alone = n[MBA_N_PATH] + near * waits * m->v[MBA_GPU_l1_lat] / each,
                  start = m->v[MBA_GPU_block_start] + m->v[MBA_GPU_block_start_warp] * (double)k->warps
@@ -440,6 +445,8 @@ static void set_waits(mba_sim_kernel *k, const mba_profiled_kernel *c, const mba
     set_rounds(k, rounds, latency_of(c, m), n[MBA_N_LDGSTS] == 0);
     k->fetch = mba_sim_fetch(c->grid, n[MBA_N_CODE] < each ? n[MBA_N_CODE] : each, moved, data_read(c), m);
     if (n[MBA_N_CODE] > 0) k->fetch += (int64_t)first_far(c, m);
+    if (!is_library(k) && 2 * c->smem_bytes > 1024 * m->v[MBA_GPU_smem_sm])
+        k->fetch += (int64_t)m->v[MBA_GPU_library_start];
     k->longest = longest_of(k, c, m, each * ((isnan(path) ? m->v[MBA_GPU_path_vector] : path) + waiting),
                             each * (lone + waiting));
     if (n[MBA_N_BEHIND] > 0) wait_for_stores(k, n[MBA_N_BEHIND]);

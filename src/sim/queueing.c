@@ -62,14 +62,13 @@ static void add_warp(double wait[STATIONS], double queue[STATIONS], double used[
 }
 
 /* Cycles per instruction of kernels with tensor work. Their blocks start together and stay in step, so they meet at the
- * same units at the same time. A block that waits for loads or is starting does not compete. Roles of kernels whose
- * plan has no tensor work synchronise by rings and are not in step with each other. */
+ * same units at the same time. A block that waits for loads or is starting does not compete. Roles synchronise by rings
+ * and are not in step with each other. */
 static double beside_others(const mba_sim_kernel *k, const mba_profiled_kernel *c, double path, double together,
                             double waiting)
 {
     enum { TURNS = 8 };
-    const bool   apart = k->nroles > 1 && !(k->total[MBA_P_MMA] > 0);
-    const double one = path + (apart ? 0 : fmax(0, c->n[MBA_N_STEP] - c->n[MBA_N_PATH])),
+    const double one = path + (k->nroles > 1 ? 0 : fmax(0, c->n[MBA_N_STEP] - c->n[MBA_N_PATH])),
                  more = c->n[MBA_N_BESIDE] * (together - 1);
     double now = one + more;
     for (int i = 0; i < TURNS; i++) now = one + more * now / (now + waiting);

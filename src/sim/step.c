@@ -341,6 +341,14 @@ static void add_launch(mba_sim_step *out, mba_sim_node *n, const mba_sim_result 
     out->launches++;
 }
 
+/* The next inputs come from the host while a step of `seconds` runs; before it they are copied to where it reads. */
+static double inputs_of(const step_run *w, double seconds)
+{
+    const double *v = w->m->v, bytes = (double)w->p->layout.arena_bytes[MBA_INPUT],
+                 host = bytes / (1e9 * v[MBA_GPU_h2d]), copy = 2 * bytes / (1e9 * v[MBA_GPU_hbm] * v[MBA_GPU_hbm_mix]);
+    return copy + (host > seconds ? host - seconds : 0);
+}
+
 /* Sums the results of all launches over nodes and over the step. */
 static void add_up(mba_sim_step *out, const step_run *w)
 {
@@ -369,8 +377,7 @@ static void add_up(mba_sim_step *out, const step_run *w)
             out->node[i].busy[p] /= out->node[i].kernels_s;
     }
     mba_assert(at == w->nlaunches && out->launches == at); // every launch counts once
-    if ((w->how->passes & MBA_STEP) == MBA_STEP)
-        out->inputs_s = (double)w->p->layout.arena_bytes[MBA_INPUT] / (1e9 * w->m->v[MBA_GPU_h2d]);
+    if ((w->how->passes & MBA_STEP) == MBA_STEP) out->inputs_s = inputs_of(w, out->seconds);
     out->seconds += out->inputs_s;
     out->unique = w->njobs;
     for (int64_t j = 0; j < w->njobs; j++) out->events += w->sim->known[w->first + j].r.events;

@@ -62,11 +62,11 @@ typedef struct mba_sim_launch {
 typedef struct mba_sim_step {
     double          seconds, kernels_s, resets_s, dram_read, dram_write;
     double          work[MBA_PIPES], l2_bytes, cycles; /* of all launches; cycles: their durations at their clocks */
-    double          inputs_s;                 /* part of `seconds` of whole steps: copies of inputs from the host */
-    int64_t         launches, unique, events; /* unique: simulated now, not found in the cache */
-    int64_t         load;                     /* of 256: tensor utilisation */
-    mba_sim_node   *node;                     /* per node of the graph */
-    mba_sim_launch *launch;                   /* `launches` of them, in order */
+    double          inputs_s;                          /* part of `seconds` of whole steps: copies of inputs */
+    int64_t         launches, unique, events;          /* unique: simulated now, not found in the cache */
+    int64_t         load;                              /* of 256: tensor utilisation */
+    mba_sim_node   *node;                              /* per node of the graph */
+    mba_sim_launch *launch;                            /* `launches` of them, in order */
 } mba_sim_step;
 
 MBA_MUST mba_status mba_sim_program(mba_sim_step *out, mba_sim *s, const mba_program *p, const mba_gpu *m,

@@ -14,27 +14,18 @@
 #include "sim/serialize.h"
 #include "sim/tsv.h"
 
-/* Kernels of the fused variant and chunk_state_bwd_db take all registers of an SM: nothing can be resident beside
- * them. */
 const mba_emulated_operator mba_emulated_operators[] = {
     { "mamba2-headline --batch 4 --length 4096 --op ssd=chunked,ssd_bwd=chunked",
       "ssd",
       "ssd=chunked,ssd_bwd=chunked",
       "mamba2-headline, 1024 tokens",
-      { 4, 4096, 32 },
-      MBA_FORWARD },
-    { "mamba-370m --batch 4 --length 4096",
-      "selective_scan",
-      NULL,
-      "4 x 4096, 1536 channels",
-      { 4, 4096, 2048 },
-      MBA_FORWARD | MBA_BACKWARD },
+      { 4, 4096, 32 } },
+    { "mamba-370m --batch 4 --length 4096", "selective_scan", NULL, "4 x 4096, 1536 channels", { 4, 4096, 2048 } },
     { "mamba2-headline --batch 4 --length 4096",
       "ssd",
       "ssd=fused,ssd_bwd=fused",
       "mamba2-headline, 1024 tokens",
-      { 4, 4096, 32 },
-      0 },
+      { 4, 4096, 32 } },
     { 0 },
 };
 
@@ -51,18 +42,43 @@ const mba_emulated_machine mba_emulated_machines[] = {
     { 0 },
 };
 
-unsigned mba_emulated_passes(const mba_emulated_operator *o, const mba_disturb_how *how)
-{
-    return how->kind < MBA_DISTURB_SLEEP ? MBA_FORWARD | MBA_BACKWARD : o->beside;
-}
-
 mba_disturb_how mba_emulated_base(const mba_emulated_machine *e)
 {
-    if (e->how.kind <= MBA_DISTURB_SLEEP) return (mba_disturb_how){ .kind = MBA_DISTURB_NOTHING };
-    return (mba_disturb_how){ .kind = MBA_DISTURB_SLEEP, .warps = e->how.warps };
+    const mba_disturb_kind k = e->how.kind;
+    if (k < MBA_DISTURB_SLEEP || e->how.smem_kb) return (mba_disturb_how){ .kind = MBA_DISTURB_NOTHING };
+    return (mba_disturb_how){ .kind = MBA_DISTURB_SLEEP, .warps = k == MBA_DISTURB_SLEEP ? 1 : e->how.warps };
 }
 
+static const double RESIDENT_KB = 1.5;       // shared memory of a resident block that holds none for its work
 enum { FILE_WORDS = 65536, BODY_REGS = 32 }; // registers of an SM; of a thread of a resident block, as allocated
+
+static double registers_of(double threads, double regs) { return 32 * ceil(threads / 32) * 8 * ceil(regs / 8); }
+
+mba_emulated_reason mba_emulated_no_room(const mba_disturb_how *how, const mba_emulated_block *b, const char *kernel,
+                                         const mba_gpu *m)
+{
+    const double        KB = 1024, SYSTEM_KB = 1, threads = 32.0 * how->warps; // SYSTEM_KB: of every block
+    mba_emulated_reason r = { "" };
+    const char         *what = NULL;
+    if (how->kind < MBA_DISTURB_SLEEP) return r;
+    if (b->threads + threads > 32 * m->v[MBA_GPU_warps_max]) what = "threads";
+    if (b->smem_bytes / KB + SYSTEM_KB + how->smem_kb + RESIDENT_KB > m->v[MBA_GPU_smem_sm]) what = "shared memory";
+    if (registers_of(b->threads, b->regs) + registers_of(threads, BODY_REGS) > FILE_WORDS) what = "registers";
+    if (what) snprintf(r.text, sizeof r.text, "no room: %s beside %.60s", what, kernel);
+    return r;
+}
+
+const char *mba_emulated_fault(const mba_disturb_how *how, const mba_disturbed *taken, const mba_disturb_fate *fate,
+                               const mba_gpu *m)
+{
+    if (how->kind == MBA_DISTURB_NOTHING) return NULL;
+    if (fate->ended) return "resident blocks ended before the measurement";
+    if (fate->sms != fate->blocks) return "resident blocks shared an SM";
+    if (how->kind < MBA_DISTURB_SLEEP) return NULL;
+    if (fate->sms < m->v[MBA_GPU_sm]) return "SMs without a resident block";
+    if (how->kind > MBA_DISTURB_SLEEP && taken->busy < fate->blocks) return "resident blocks made no progress";
+    return NULL;
+}
 
 mba_disturbed mba_emulated_planned(const mba_disturb_how *how, const mba_gpu *m)
 {
@@ -100,7 +116,7 @@ mba_emulated_text mba_emulated_changes(const mba_disturb_how *how, const mba_dis
     if (how->kind < MBA_DISTURB_SLEEP) return t;
     less_of(&t, "rf", ceil(taken->regs / (32.0 * how->warps) / 8) * 8 * 32 * how->warps, FILE_WORDS);
     less_of(&t, "warps_max", how->warps, v[MBA_GPU_warps_max]);
-    less_of(&t, "smem_sm", how->smem_kb + 1.5, v[MBA_GPU_smem_sm]);
+    less_of(&t, "smem_sm", how->smem_kb + RESIDENT_KB, v[MBA_GPU_smem_sm]);
     less_of(&t, "issue", taken->issue, v[MBA_GPU_issue]);
     switch (how->kind) {
     case MBA_DISTURB_FMA: less_of(&t, "fma", taken->rate, v[MBA_GPU_fma]); break;
@@ -145,14 +161,15 @@ static mba_status take_row(mba_emulated_rows *d, const char *where, const mba_ts
         || !mba_tsv_number(&at, t->end, 64, &place) || !mba_tsv_cell(&at, t->end, r.kernel, sizeof r.kernel)
         || !mba_tsv_cell(&at, t->end, r.base, sizeof r.base) || !mba_tsv_cell(&at, t->end, r.changes, sizeof r.changes)
         || !mba_tsv_number(&at, t->end, 1e9, &r.us) || !mba_tsv_number(&at, t->end, 1e9, &r.emulated_us)
-        || at != t->end)
+        || !mba_tsv_cell(&at, t->end, r.note, sizeof r.note) || !*r.note || at != t->end)
         return mba_fail(MBA_E_FORMAT,
                         "%s, line %d: this is not a row of emulated operators\nwhy: a row has machine, workload, "
-                        "operator, place, kernel, changes of the baseline, changes, us and us emulated\nfix: make the "
-                        "file with mambascope calibrate --emulate-operators",
+                        "operator, place, kernel, changes of the baseline, changes, us, us emulated and a note\nfix: "
+                        "make the file with mambascope calibrate --emulate-operators",
                         where, t->line);
     r.place = (int)place;
-    r.measured = r.us > 0 && r.emulated_us > 0 ? r.emulated_us / r.us : NAN;
+    if (!strcmp(r.note, "-")) *r.note = 0;
+    r.measured = !*r.note && r.us > 0 && r.emulated_us > 0 ? r.emulated_us / r.us : NAN;
     return add_row(d, &r);
 }
 
@@ -178,13 +195,29 @@ mba_status mba_emulated_rows_load(mba_emulated_rows **out, const char *path)
     return st;
 }
 
-/* Kernels of a few microseconds show the noise of the timer rather than a machine. */
-static bool is_wanted(const mba_profiled_kernel *c, const mba_emulated_operator *o, unsigned passes)
+static bool is_of(const mba_profiled_kernel *c, const mba_emulated_operator *o, const char *phase)
 {
-    const double   US_MIN = 20;
-    const unsigned pass = strcmp(c->phase, mba_pass_name(MBA_FORWARD)) ? MBA_BACKWARD : MBA_FORWARD;
-    return !strcmp(c->workload, o->workload) && !strncmp(c->op, o->op, strlen(o->op)) && (pass & passes)
-           && c->us >= US_MIN && c->program;
+    return !strcmp(c->workload, o->workload) && !strncmp(c->op, o->op, strlen(o->op)) && !strcmp(c->phase, phase);
+}
+
+/* Kernels of a few microseconds show the noise of the timer rather than a machine. */
+static bool is_long(const mba_profiled_kernel *c)
+{
+    const double US_MIN = 20;
+    return c->us >= US_MIN && c->program;
+}
+
+/* A pass is measured as a whole: there must be room for each of its kernels. */
+static mba_emulated_reason no_room_in(const mba_profiled_set *k, const mba_emulated_operator *o, const char *phase,
+                                      const mba_disturb_how *how, const mba_gpu *m)
+{
+    mba_emulated_reason none = { "" };
+    for (int i = 0; i < k->n && !*none.text; i++) {
+        const mba_profiled_kernel *c = &k->one[i];
+        const mba_emulated_block   b = { c->block, c->regs, c->smem_bytes };
+        if (is_of(c, o, phase)) none = mba_emulated_no_room(how, &b, c->kernel, m);
+    }
+    return none;
 }
 
 static mba_status plan_rows(mba_emulated_rows *d, const mba_profiled_set *k, const mba_gpu *m)
@@ -195,7 +228,8 @@ static mba_status plan_rows(mba_emulated_rows *d, const mba_profiled_set *k, con
         for (const mba_emulated_operator *o = mba_emulated_operators; o->workload; o++)
             for (int i = 0; i < k->n; i++) {
                 const mba_profiled_kernel *c = &k->one[i];
-                if (!is_wanted(c, o, mba_emulated_passes(o, &e->how))) continue;
+                if (!is_of(c, o, c->phase) || !is_long(c)) continue;
+                if (*no_room_in(k, o, c->phase, &e->how, m).text) continue;
                 mba_emulated_row r = { .place = c->place, .measured = NAN, .predicted = NAN };
                 snprintf(r.machine, sizeof r.machine, "%s", e->name);
                 snprintf(r.workload, sizeof r.workload, "%s", c->workload);
@@ -273,19 +307,21 @@ mba_status mba_emulated_rows_predict(mba_emulated_rows *d, const char *machine)
 mba_effects_score mba_emulated_rows_score(const mba_emulated_rows *d, const char *machine)
 {
     mba_effects_score s = { 0 };
-    double            sum = 0;
+    double            shares[MBA_EFFECTS_MAX];
     for (int64_t i = 0; i < d->n; i++) {
         const mba_emulated_row *r = &d->row[i];
         if ((machine && strcmp(machine, r->machine)) || isnan(r->measured) || isnan(r->predicted)) continue;
         const double share = mba_effect_share(r->measured, r->predicted);
-        s.rows++;
+        mba_assert(s.rows < MBA_EFFECTS_MAX);
+        shares[s.rows++] = share;
         s.near += fabs(r->predicted / r->measured - 1) <= 0.1;
         s.null_near += fabs(1 / r->measured - 1) <= 0.1;
         if (isnan(share)) continue;
         s.effects++;
         s.right += (r->measured > 1) == (r->predicted > 1) && r->predicted != 1;
-        sum += 100 * share;
     }
-    s.share = s.effects ? sum / s.effects : NAN;
+    const mba_effect_sum sum = mba_effect_sum_of(shares, s.rows);
+    s.share = sum.mean;
+    s.median = sum.median;
     return s;
 }

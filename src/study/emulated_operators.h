@@ -19,21 +19,32 @@ typedef struct mba_emulated_operator {
     const char *workload, *op, *variant;
     const char *like;   /* the size of the operator that gives the other dimensions (mba_op.sizes) */
     int64_t     dim[3]; /* the first dimensions */
-    unsigned    beside; /* passes whose kernels all leave registers and shared memory for a resident block */
 } mba_emulated_operator;
 extern const mba_emulated_operator mba_emulated_operators[]; /* the last has no workload */
 
-/* The passes of an operator that can run on a machine: all, or `beside` if blocks are resident on every SM. */
-unsigned mba_emulated_passes(const mba_emulated_operator *o, const mba_disturb_how *how);
-
 /* A machine with less of one unit, by resident blocks; its baseline has sleeping blocks of as many warps (kinds that
- * take a pipe or DRAM), or none. */
+ * take a pipe or DRAM) or of one (registers), which give L1 and shared memory the same sizes; or none. */
 typedef struct mba_emulated_machine {
     const char     *name;
     mba_disturb_how how;
 } mba_emulated_machine;
 extern const mba_emulated_machine mba_emulated_machines[]; /* the last has no name */
 mba_disturb_how                   mba_emulated_base(const mba_emulated_machine *e);
+
+/* Why no block of `kernel` can run on an SM that has a resident block; "": one can. */
+typedef struct mba_emulated_block {
+    double threads, regs, smem_bytes; /* regs: of a thread */
+} mba_emulated_block;
+typedef struct mba_emulated_reason {
+    char text[96];
+} mba_emulated_reason;
+mba_emulated_reason mba_emulated_no_room(const mba_disturb_how *how, const mba_emulated_block *b, const char *kernel,
+                                         const mba_gpu *m);
+
+/* Why a launch was not measured on the machine that `how` means: blocks were not resident, or did nothing; NULL: it
+ * was. */
+const char *mba_emulated_fault(const mba_disturb_how *how, const mba_disturbed *taken, const mba_disturb_fate *fate,
+                               const mba_gpu *m);
 
 /* What the blocks of a machine take if nothing delays their chains: latencies of `m`, and a copy at half of DRAM. */
 mba_disturbed mba_emulated_planned(const mba_disturb_how *how, const mba_gpu *m);
@@ -45,9 +56,10 @@ typedef struct mba_emulated_text {
 mba_emulated_text mba_emulated_changes(const mba_disturb_how *how, const mba_disturbed *taken, const mba_gpu *m);
 
 /* A measured kernel. Columns of the table: machine, workload, operator, place, kernel, changes of the baseline, changes
- * of the emulated machine ("fma=x0.5,issue=x0.6"; "-": none), us of the baseline, us emulated. */
+ * of the emulated machine ("fma=x0.5,issue=x0.6"; "-": none), us of the baseline, us emulated, and why these do not
+ * count ("-": they do). */
 typedef struct mba_emulated_row {
-    char   machine[24], workload[160], op[48], kernel[64], base[128], changes[128];
+    char   machine[24], workload[160], op[48], kernel[64], base[128], changes[128], note[96];
     int    place;
     double us, emulated_us;     /* 0: not measured yet */
     double measured, predicted; /* time over that of the baseline; NaN: none */
@@ -72,7 +84,7 @@ MBA_MUST mba_status mba_emulated_rows_predict(mba_emulated_rows *d, const char *
 /* Sums over rows with a measured effect of 3 % or more. */
 typedef struct mba_effects_score {
     int    rows, effects, right; /* right: of the same sign */
-    double share;                /* mean share of the effect that is predicted, percent */
+    double share, median;        /* mean and median share of the effect that is predicted, percent */
     int    near, null_near;      /* of all rows: within 10 %, of the prediction and of "nothing changes" */
 } mba_effects_score;
 mba_effects_score mba_emulated_rows_score(const mba_emulated_rows *d, const char *machine); /* NULL: all */

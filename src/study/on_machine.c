@@ -50,7 +50,7 @@ static mba_status simulate_step(mba_on_machine *m, mba_sim *sim)
         mba_sim_step_free(&part);
     }
     MBA_TRY(mba_simulated_draws(times, &m->sim, &(mba_workload){ 0 }, sim, NULL, 0));
-    MBA_TRY(mba_validation_bands(&validated, NULL, sim));
+    MBA_TRY(mba_validation_bands(&validated, NULL, sim, NULL));
     m->band = mba_band_combine(mba_band_of_samples(times), validated);
     return MBA_OK;
 }

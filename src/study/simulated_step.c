@@ -7,6 +7,7 @@
 
 #include "scope/clock.h"
 #include "study/known_code.h"
+#include "study/step_power.h"
 
 const mba_model_options mba_full_size[] = {
     { .name = "mamba-130m", .shape = { .batch = 8, .length = 2048 } },
@@ -87,6 +88,7 @@ mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *s
 {
     const double began = mba_clock_s();
     MBA_TRY(mba_simulated_plan(r, w));
+    MBA_TRY(mba_power_clocks(&r->gpu, w, sim));
     MBA_TRY(mba_simulated_step(r, w, sim));
     r->seconds_taken = mba_clock_s() - began;
     return MBA_OK;

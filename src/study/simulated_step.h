@@ -46,7 +46,7 @@ MBA_MUST mba_status mba_simulated_options(mba_session_options *so, const mba_sim
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
 /* Simulates a training step of r->session, which is planned. Reads only the launch options of the workload. */
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
-/* Plans, then simulates a training step. */
+/* Plans, lets power set the clocks (step_power.h), then simulates a training step. */
 MBA_MUST mba_status mba_simulated_run(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Writes MBA_GPU_SAMPLES ratios: the time of the same step on a machine with sampled numbers (sim/uncertainty.h) over
  * its time on this machine. `part` gives for every node which of `parts` it belongs to; as many ratios follow for each

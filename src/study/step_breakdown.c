@@ -44,7 +44,7 @@ static mba_status find_bands(mba_step_operators *o, double *times, const int *pa
 {
     mba_error_bands operators;
     MBA_TRY(mba_simulated_draws(times, r, w, sim, part, o->n));
-    MBA_TRY(mba_validation_bands(&o->validated, &operators, sim));
+    MBA_TRY(mba_validation_bands(&o->validated, &operators, sim, w->code));
     o->spread = mba_band_of_samples(times);
     o->both = mba_band_combine(o->spread, o->validated);
     for (int k = 0; k < o->n; k++) {

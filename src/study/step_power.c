@@ -31,7 +31,8 @@ mba_status mba_power_curve_find(mba_power_curve *out, const mba_workload *w, mba
         if (n >= (int)sizeof changes)
             return mba_fail(MBA_E_ARG, "too many changes of the machine\nfix: use a machine file");
         pinned.changes = changes;
-        const mba_status st = mba_simulated_run(&r, &pinned, sim);
+        mba_status st = mba_simulated_plan(&r, &pinned);
+        if (st == MBA_OK) st = mba_simulated_step(&r, &pinned, sim);
         out->seconds[i] = st == MBA_OK ? r.step.seconds : 0;
         if (st == MBA_OK && !i) out->work = mba_power_rates_of(&r.step, 1);
         mba_simulated_end(&r);
@@ -72,6 +73,28 @@ mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model
     }
     const double x = watts_at(c, p, high) > limit_w ? low : high;
     return (mba_step_power){ c->boost_ghz * x, mba_power_curve_seconds(c, x), watts_at(c, p, x) };
+}
+
+mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim)
+{
+    static const mba_gpu_key clocks[] = { MBA_GPU_clk, MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma };
+    mba_gpu                  then = *m;
+    bool                     same = true;
+    for (int i = 0; i < MBA_GPU_POWERS; i++) {
+        same &= m->v[mba_gpu_powers[i]] == m->clocks_at[i];
+        then.v[mba_gpu_powers[i]] = m->clocks_at[i];
+    }
+    if (same) return MBA_OK;
+    mba_power_curve c;
+    MBA_TRY(mba_power_curve_find(&c, w, sim));
+    const mba_power_model was = mba_power_model_of(&then), is = mba_power_model_of(m);
+    const double          before = mba_step_power_at(&c, &was, then.v[MBA_GPU_power_limit]).ghz,
+                 now = mba_step_power_at(&c, &is, m->v[MBA_GPU_power_limit]).ghz;
+    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+        double *v = &m->v[clocks[i]];
+        *v = now > before ? fmax(*v, fmin(*v * now / before, m->v[MBA_GPU_clk_boost])) : *v * now / before;
+    }
+    return MBA_OK;
 }
 
 /* ---- measured steps and loops ---- */

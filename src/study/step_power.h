@@ -29,6 +29,10 @@ typedef struct mba_step_power {
 } mba_step_power;
 mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model *p, double limit_w);
 
+/* Scales the clocks of `m`, none above clk_boost, as those of the step change from the power limit and energies at
+ * which they hold to those that `m` has now. Does nothing if these are the same. */
+MBA_MUST mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim);
+
 /* A measured step: time, power and clock by the driver. Predictions leave its workload out of the fit. */
 typedef struct mba_power_step {
     char            workload[160];

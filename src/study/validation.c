@@ -436,14 +436,15 @@ mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *d)
     return st;
 }
 
-mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim)
+mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim, mba_known_code *code)
 {
     mba_measured *d;
     mba_gpu       m;
     MBA_TRY(mba_gpu_load(&m, "h200"));
     MBA_TRY(mba_measured_load(&d, NULL));
-    mba_status st = mba_validation_steps(d, sim, m.name, NULL);
-    if (st == MBA_OK) st = mba_step_band_of(steps, d);
+    mba_status st = operators || !code ? mba_validation_steps(d, sim, m.name, NULL) : MBA_OK;
+    if (st == MBA_OK && code) st = mba_validation_with_code(d, sim, m.name, NULL, code);
+    if (st == MBA_OK) st = mba_step_band_of(steps, d, code != NULL);
     if (st == MBA_OK && operators) st = predict_ops(d, sim, &m, true);
     if (st == MBA_OK && operators) st = mba_validation_operators(operators, d);
     mba_measured_destroy(d);

@@ -31,8 +31,11 @@ mba_profiled_kernel *mba_validation_row(mba_profiled_set *d, const char *workloa
 /* Predicts all points of `d` that are parts of steps; `sim` remembers kernels. */
 MBA_MUST mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machine, const char *changes);
 
-/* Predicts the same points again, with the code of kernels that were counted in other workloads (known_code.h). */
+/* Predicts the same points again, with the code of kernels that were counted in other workloads (known_code.h);
+ * `code` leaves out nothing afterwards. */
 MBA_MUST mba_status mba_validation_known_code(mba_measured *d, const char *machine, const char *changes);
+MBA_MUST mba_status mba_validation_with_code(mba_measured *d, mba_sim *sim, const char *machine, const char *changes,
+                                             mba_known_code *code);
 
 /* The same for the built-in steps at other sizes and layers of SSD variants. */
 MBA_MUST mba_status mba_validation_sizes(mba_measured **out, const char *machine, const char *changes);
@@ -47,13 +50,15 @@ MBA_MUST mba_status mba_validation_serialize(const char *out, const char *path, 
 /* Widens the band to one more measured time over its prediction. */
 void mba_band_take_in(mba_band *b, double times);
 
-/* The range of measured over predicted time of the whole steps of `d`, widened to contain 1. */
-MBA_MUST mba_status mba_step_band_of(mba_band *out, const mba_measured *d);
+/* The range of measured over predicted time (`known`: with known code) of the whole steps of `d`, widened to contain 1.
+ */
+MBA_MUST mba_status mba_step_band_of(mba_band *out, const mba_measured *d, bool known);
 
 /* Measured over predicted time on the H200. `steps`: the range over whole steps, widened to contain 1: the band around
  * any predicted step. `operators` (may be NULL): bands by what limits an operator. `sim` remembers the kernels for
- * later calls. */
-MBA_MUST mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim);
+ * later calls. `code`: steps are predicted with it, without what was counted in them; NULL: from their plans. */
+MBA_MUST mba_status mba_validation_bands(mba_band *steps, mba_error_bands *operators, mba_sim *sim,
+                                         mba_known_code *code);
 
 MBA_MUST mba_status mba_validation_operators(mba_error_bands *out, const mba_measured *predicted);
 

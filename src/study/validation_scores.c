@@ -169,12 +169,32 @@ int mba_score_variants(mba_variant_score out[MBA_VARIANTS_MAX], const mba_measur
     return n;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 double mba_effect_share(double measured, double predicted)
 {
     static const double LEAST = 0.03;
     if (!(measured > 0) || !(predicted > 0) || fabs(measured - 1) < LEAST) return NAN;
-    const double share = 1 - fabs(log(predicted / measured) / log(measured));
-    return share < -1 ? -1 : share;
+    return 1 - fabs(log(predicted / measured) / log(measured));
+}
+
+mba_effect_sum mba_effect_sum_of(const double *share, int n)
+{
+    double         sorted[MBA_EFFECTS_MAX];
+    mba_effect_sum s = { 0, NAN, NAN };
+    mba_assert(n <= MBA_EFFECTS_MAX);
+    for (int i = 0; i < n; i++)
+        if (!isnan(share[i])) sorted[s.effects++] = 100 * share[i];
+    if (!s.effects) return s;
+    qsort(sorted, (size_t)s.effects, sizeof *sorted, by_size);
+    s.mean = 0;
+    for (int i = 0; i < s.effects; i++) s.mean += sorted[i] / s.effects;
+    s.median = (sorted[(s.effects - 1) / 2] + sorted[s.effects / 2]) / 2;
+    return s;
 }
 
 /* ---- sealed sets ---- */

@@ -55,10 +55,18 @@ typedef struct mba_variant_score {
 enum { MBA_VARIANTS_MAX = 32 };
 int mba_score_variants(mba_variant_score out[MBA_VARIANTS_MAX], const mba_measured *sizes);
 
-/* The share of a measured change of time (a ratio) that is predicted, at most 1 and negative for the wrong sign:
- * 1 - |log predicted - log measured| / |log measured|, floored at -1. The model "nothing changes" has 0. NaN: the
- * change is less than 3 %. */
+/* The share of a measured change of time (a ratio) that is predicted, at most 1, negative for the wrong sign
+ * or more than twice the effect: 1 - |log predicted - log measured| / |log measured|. The model "nothing changes" has
+ * 0. NaN: the change is less than 3 %. */
 double mba_effect_share(double measured, double predicted);
+
+/* Shares that are numbers, in percent. Few rows without a floor can move the mean far. */
+typedef struct mba_effect_sum {
+    int    effects;
+    double mean, median;
+} mba_effect_sum;
+enum { MBA_EFFECTS_MAX = 1024 };
+mba_effect_sum mba_effect_sum_of(const double *share, int n);
 
 /* One sealed set: workloads listed, predicted and hashed before they were compared once (tools/sealed). */
 typedef struct mba_sealed_score {

@@ -47,7 +47,13 @@ static void shares_know_sign_and_size(void **state)
     assert_near(mba_effect_share(4, 2), 0.5, 1e-12);
     assert_near(mba_effect_share(2, 4), 0, 1e-12); // twice the effect is as far off as none
     assert_near(mba_effect_share(1.1, 1 / 1.1), -1, 1e-12);
-    assert_near(mba_effect_share(0.5, 8), -1, 1e-12);
+    assert_near(mba_effect_share(0.5, 8), -3, 1e-12); // not floored
+    const double         shares[] = { 0.9, NAN, -3, 0.8, 0.7 };
+    const mba_effect_sum sum = mba_effect_sum_of(shares, 5);
+    assert_true(sum.effects == 4);
+    assert_near(sum.mean, -15, 1e-9);
+    assert_near(sum.median, 75, 1e-9);
+    assert_true(mba_effect_sum_of(shares + 1, 1).effects == 0 && isnan(mba_effect_sum_of(shares + 1, 1).median));
     assert_true(isnan(mba_effect_share(1.02, 1.5)) && isnan(mba_effect_share(1.1, NAN)));
 }
 
@@ -115,7 +121,7 @@ static void every_measured_size_is_predicted(void **state)
         steps += p->source == MBA_POINT_TOTAL;
         sums += p->source == MBA_POINT_SSM;
     }
-    assert_true(steps == 21 && sums == 13);
+    assert_true(steps == 39 && sums == 9);
     assert_int_equal(mba_score_variants(v, d), 12);
     mba_measured_destroy(d);
 }

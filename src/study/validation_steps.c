@@ -118,13 +118,21 @@ mba_status mba_validation_steps(mba_measured *d, mba_sim *sim, const char *machi
     return predict_steps(d, sim, machine, changes, NULL);
 }
 
+mba_status mba_validation_with_code(mba_measured *d, mba_sim *sim, const char *machine, const char *changes,
+                                    mba_known_code *code)
+{
+    const mba_status st = predict_steps(d, sim, machine, changes, code);
+    mba_known_code_leave_out(code, NULL);
+    return st;
+}
+
 mba_status mba_validation_known_code(mba_measured *d, const char *machine, const char *changes)
 {
     mba_known_code *code = NULL;
     mba_sim        *sim = NULL;
     mba_status      st = mba_known_code_load(&code);
     if (st == MBA_OK) st = mba_sim_create(&sim);
-    if (st == MBA_OK) st = predict_steps(d, sim, machine, changes, code);
+    if (st == MBA_OK) st = mba_validation_with_code(d, sim, machine, changes, code);
     mba_sim_destroy(sim);
     mba_known_code_free(code);
     return st;
@@ -151,13 +159,14 @@ void mba_band_take_in(mba_band *b, double times)
     if (times > b->high) b->high = times;
 }
 
-mba_status mba_step_band_of(mba_band *out, const mba_measured *d)
+mba_status mba_step_band_of(mba_band *out, const mba_measured *d, bool known)
 {
     int steps = 0;
     *out = (mba_band){ 1, 1 }; // the band contains the prediction
     for (int i = 0; i < d->n; i++) {
-        if (d->point[i].source != MBA_POINT_TOTAL) continue;
-        mba_band_take_in(out, d->point[i].ms / d->point[i].predicted_ms);
+        const mba_point *p = &d->point[i];
+        if (p->source != MBA_POINT_TOTAL) continue;
+        mba_band_take_in(out, p->ms / (known ? p->known_ms : p->predicted_ms));
         steps++;
     }
     return steps ? MBA_OK

@@ -69,9 +69,22 @@ mba_status mba_disturb_start(mba_disturb **out, const mba_disturb_how *how)
     return without_cuda();
 }
 
-mba_status mba_disturb_stop(mba_disturb *d, mba_disturbed *taken)
+mba_status mba_disturb_stop(mba_disturb *d, mba_disturb_fate *fate)
 {
-    (void)d, (void)taken;
+    (void)d, (void)fate;
+    return without_cuda();
+}
+
+mba_status mba_disturb_watch_start(mba_disturb *d, void *stream)
+{
+    (void)d, (void)stream;
+    return without_cuda();
+}
+
+mba_status mba_disturb_watch_stop(mba_disturb *d, mba_disturbed *taken, int room, int *n)
+{
+    (void)d, (void)taken, (void)room;
+    *n = 0;
     return without_cuda();
 }
 

@@ -5,8 +5,11 @@
  *     mba_disturb *d;
  *     MBA_TRY(mba_disturb_start(&d, &(mba_disturb_how){ .kind = MBA_DISTURB_XU, .warps = 8 }));
  *     ..                                                  // at most two seconds
- *     mba_disturbed taken;
- *     MBA_TRY(mba_disturb_stop(d, &taken));
+ *     MBA_TRY(mba_disturb_watch_start(d, device->stream)); // what the blocks do beside every launch
+ *     ..
+ *     MBA_TRY(mba_disturb_watch_stop(d, taken, room, &n));
+ *     mba_disturb_fate fate;
+ *     MBA_TRY(mba_disturb_stop(d, &fate));
  *
  *     MBA_TRY(mba_launch_times_start(device->stream));    // times every launch of our kernels in the stream
  *     ..
@@ -37,16 +40,29 @@ typedef struct mba_disturb_how {
     int              sms, warps, smem_kb;
 } mba_disturb_how;
 
-/* What resident blocks took, on average of their life. `rate`, per SM and cycle: lane operations (FMA, XU), FLOPs
- * (MMA), bytes of shared memory (SMEM); of COPY: bytes read and written per second of the chip. `issue`: lane
- * operations issued per SM and cycle. `regs`: registers of an SM that they hold. */
+/* What resident blocks took while a launch ran, to within one look at the flag (10 us; 100 us asleep). `rate`, per SM
+ * and cycle: lane operations (FMA, XU), FLOPs (MMA), bytes of shared memory (SMEM); of COPY: bytes read and written per
+ * second of the chip. `issue`: lane operations issued per SM and cycle. `regs`: registers of an SM that they hold.
+ * `trips`: loop iterations of all blocks; `busy`: blocks that did any. */
 typedef struct mba_disturbed {
-    double rate, issue, regs;
+    double rate, issue, regs, trips;
+    int    busy;
 } mba_disturbed;
+
+/* Blocks that started, SMs that had one, and blocks whose life ran out before they were told to end: what was measured
+ * then did not run beside them. */
+typedef struct mba_disturb_fate {
+    int blocks, sms, ended;
+} mba_disturb_fate;
 
 typedef struct mba_disturb mba_disturb;
 MBA_MUST mba_status        mba_disturb_start(mba_disturb **out, const mba_disturb_how *how);
-MBA_MUST mba_status        mba_disturb_stop(mba_disturb *d, mba_disturbed *taken); /* frees d; taken may be NULL */
+MBA_MUST mba_status        mba_disturb_stop(mba_disturb *d, mba_disturb_fate *fate); /* frees d; fate may be NULL */
+
+/* Reads the progress of blocks (SLEEP and later) before the first and after every launch of our kernels in the stream,
+ * which delays launches: not while they are timed. */
+MBA_MUST mba_status mba_disturb_watch_start(mba_disturb *d, void *stream);
+MBA_MUST mba_status mba_disturb_watch_stop(mba_disturb *d, mba_disturbed *taken, int room, int *n);
 
 /* Durations of the launches between start and stop, us. A short pause in front lets the host run ahead. Between two
  * launches lies an event, so a launch includes the gap before it. One thread. */

@@ -3,8 +3,11 @@
  *
  * kernel     disturb_park   occupies an SM (all its shared memory) until it is released
  * kernel     disturb_body   stays on every SM and sleeps, copies, or executes chains of one instruction
- * kernel     disturb_pause  holds a stream while the host enqueues what follows */
-#include <algorithm>
+ * kernel     disturb_pause  holds a stream while the host enqueues what follows
+ *
+ * An SM that has blocks cannot change how it divides its memory into L1 and shared memory: a kernel that needs more
+ * shared memory waits until it is empty. So every resident kernel asks for the most shared memory. */
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -14,30 +17,44 @@ extern "C" {
 #include "device/cuda/launch_hook.h"
 }
 
-enum {
-    CHAIN = 64,
-    LOOK = 64,
-    DEEP = 4
-}; /* dependent instructions; chains between two looks at the flag; vectors that a
-                                             copying thread has in flight */
+enum { CHAIN = 64, DEEP = 4 }; /* dependent instructions; vectors that a copying thread has in flight */
+enum { SNAPS = 65 };           /* of the progress: before the first launch, after each */
 enum : size_t { COPIED = (size_t)256 << 20 };
-static const unsigned long long LIFE_NS = 2000000000ull;
+enum : unsigned { LIFE_NS = 2000000000 };
 
-__device__ __forceinline__ unsigned long long device_ns()
+struct disturb_flags {
+    int go, started, ended; /* blocks told to end; that have started; whose life ran out before */
+};
+
+/* Trips of a block's loop, with the SM's clock and the time at their end. Differences hold modulo 2^32, which is more
+ * than two seconds. */
+struct __align__(16) disturb_progress { unsigned trips, cycles, ns, unused; };
+
+__device__ __forceinline__ unsigned device_ns()
 {
-    unsigned long long now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    unsigned now;
+    asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(now));
     return now;
 }
 
-/* Polls device memory, rarely, so as not to disturb the measurement. */
-__global__ void disturb_park(volatile int *go, int *started)
+__device__ __forceinline__ unsigned device_sm()
 {
+    unsigned sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    return sm;
+}
+
+/* Polls device memory, rarely, so as not to disturb the measurement. */
+__global__ void disturb_park(disturb_flags *flags, unsigned *sm)
+{
+    volatile int *go = &flags->go;
     if (threadIdx.x == 0) {
-        const unsigned long long began = device_ns();
-        atomicAdd(started, 1);
+        const unsigned began = device_ns();
+        sm[blockIdx.x] = device_sm();
+        atomicAdd(&flags->started, 1);
         do __nanosleep(100000);
         while (!*go && device_ns() - began < LIFE_NS);
+        if (!*go) atomicAdd(&flags->ended, 1);
     }
 }
 
@@ -74,90 +91,97 @@ __device__ __forceinline__ void chain_smem(uint32_t &at)
     }
 }
 
-__device__ __forceinline__ void copy_once(float4 *to, const float4 *from, int64_t &at, int64_t vectors)
+__device__ __forceinline__ void copy_once(float4 *to, const float4 *from, unsigned &at)
 {
-    float4        v[DEEP];
-    const int64_t stride = (int64_t)gridDim.x * blockDim.x;
+    const unsigned stride = gridDim.x * blockDim.x, last = COPIED / sizeof(float4) - 1; // a power of two less one
+    float4         v[DEEP];
 #pragma unroll
-    for (int k = 0; k < DEEP; k++) v[k] = __ldcs(from + (at + k * stride) % vectors);
+    for (int k = 0; k < DEEP; k++) v[k] = __ldcs(from + ((at + k * stride) & last));
 #pragma unroll
-    for (int k = 0; k < DEEP; k++) __stcs(to + (at + k * stride) % vectors, v[k]);
-    at = (at + DEEP * stride) % vectors;
+    for (int k = 0; k < DEEP; k++) __stcs(to + ((at + k * stride) & last), v[k]);
+    at += DEEP * stride;
 }
 
-struct disturb_counts {
-    long long trips, cycles, ns;
-};
-
-/* Repeats `work` until the flag says so or the block's life ends. Returns how often. */
+/* Repeats `work` until the flag says so or the block's life ends; tells its progress every `look` times. */
 template <class F>
-__device__ __forceinline__ long long until_told(volatile int *go, unsigned long long began, int look, F work)
+__device__ __forceinline__ void until_told(disturb_flags *flags, disturb_progress *told, int look, F work)
 {
-    long long trips = 0;
+    const unsigned began = device_ns();
+    volatile int  *go = &flags->go;
+    unsigned       trips = 0, now;
     do {
 #pragma unroll 1
         for (int i = 0; i < look; i++) work();
         trips += look;
-    } while (!*go && device_ns() - began < LIFE_NS);
-    return trips;
+        now = device_ns();
+        if (threadIdx.x == 0) __stcg((uint4 *)told + blockIdx.x, make_uint4(trips, (unsigned)clock(), now, 0));
+    } while (!*go && now - began < LIFE_NS);
+    if (threadIdx.x == 0 && !*go) atomicAdd(&flags->ended, 1);
 }
 
-/* One body for all kinds, so that all have the same registers. */
-__global__ void __launch_bounds__(512)
-    disturb_body(int kind, volatile int *go, int *started, disturb_counts *counts, float4 *to, const float4 *from)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+enum { BODIES = 3 }; /* without spills */
+#else
+enum { BODIES = 4 };
+#endif
+
+/* One body for all kinds, so that all have the same registers: 32. Looks lie about 10 us apart. */
+__global__ void __launch_bounds__(512, BODIES)
+    disturb_body(int kind, disturb_flags *flags, unsigned *sm, disturb_progress *told, float4 *to, const float4 *from)
 {
-    __shared__ uint4         zeros[32];
-    const unsigned long long began = device_ns();
-    const long long          cycles = clock64();
-    long long                trips = 0;
-    bool                     never = false;
+    __shared__ uint4 zeros[32];
+    bool             never = false;
     if (threadIdx.x < 32) zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
     __syncthreads();
-    if (threadIdx.x == 0) atomicAdd(started, 1);
+    if (threadIdx.x == 0) {
+        sm[blockIdx.x] = device_sm();
+        atomicAdd(&flags->started, 1);
+    }
     if (kind == MBA_DISTURB_FMA || kind == MBA_DISTURB_XU) {
-        float      x = (float)threadIdx.x;
-        const bool fma = kind == MBA_DISTURB_FMA;
-        trips = fma ? until_told(go, began, LOOK, [&] { chain_fma(x); })
-                    : until_told(go, began, LOOK, [&] { chain_xu(x); });
+        float x = (float)threadIdx.x;
+        if (kind == MBA_DISTURB_FMA) until_told(flags, told, 64, [&] { chain_fma(x); });
+        else until_told(flags, told, 8, [&] { chain_xu(x); });
         never = x == 12345.678f;
     } else if (kind == MBA_DISTURB_MMA) {
         float c[4] = {};
-        trips = until_told(go, began, LOOK, [&] { chain_mma(c); });
+        until_told(flags, told, 8, [&] { chain_mma(c); });
         never = c[0] == 1;
     } else if (kind == MBA_DISTURB_SMEM) {
         uint32_t lane = (uint32_t)__cvta_generic_to_shared(&zeros[threadIdx.x % 32]);
-        trips = until_told(go, began, LOOK, [&] { chain_smem(lane); });
+        until_told(flags, told, 8, [&] { chain_smem(lane); });
         never = lane == 1;
     } else if (kind == MBA_DISTURB_COPY) {
-        int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-        trips = until_told(go, began, LOOK, [&] { copy_once(to, from, at, (int64_t)(COPIED / sizeof *to)); });
-    } else trips = until_told(go, began, 1, [] { __nanosleep(100000); });
-    if (threadIdx.x == 0) counts[blockIdx.x] = { trips, clock64() - cycles, (long long)(device_ns() - began) };
-    if (never) counts[0].trips = 0;
+        unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+        until_told(flags, told, 8, [&] { copy_once(to, from, at); });
+    } else until_told(flags, told, 1, [] { __nanosleep(100000); });
+    if (never) told[0].trips = 0;
 }
 
 __global__ void disturb_pause(int us)
 {
-    const unsigned long long began = device_ns();
-    while (device_ns() - began < 1000ull * us) __nanosleep(1000);
+    const unsigned began = device_ns();
+    while (device_ns() - began < 1000u * us) __nanosleep(1000);
 }
 
 /* ---- resident blocks ---- */
 
 struct mba_disturb {
-    mba_disturb_how how;
-    cudaStream_t    park, tell;
-    int            *flags, *host; /* go, started: on the device; on the host */
-    float4         *memory;       /* of COPY */
-    disturb_counts *counts;
-    cudaDeviceProp  d;
-    int             regs, blocks;
+    mba_disturb_how   how;
+    cudaStream_t      park, tell;
+    disturb_flags    *flags, *host; /* on the device; on the host */
+    float4           *memory;       /* of COPY */
+    disturb_progress *told, *snaps; /* of every block; copies on the host, SNAPS of them */
+    unsigned         *sm;           /* of every block */
+    cudaDeviceProp    d;
+    int               regs, blocks, nsnaps;
+    cudaStream_t      watched;
+    mba_status        st; /* of the watch */
 };
 
 static mba_status release(mba_disturb *x)
 {
-    x->host[0] = 1;
-    CUDA_TRY(cudaMemcpyAsync(x->flags, x->host, sizeof(int), cudaMemcpyHostToDevice, x->tell));
+    x->host->go = 1;
+    CUDA_TRY(cudaMemcpyAsync(&x->flags->go, &x->host->go, sizeof(int), cudaMemcpyHostToDevice, x->tell));
     CUDA_TRY(cudaStreamSynchronize(x->tell));
     CUDA_TRY(cudaStreamSynchronize(x->park));
     return MBA_OK;
@@ -167,42 +191,54 @@ static void destroy(mba_disturb *x)
 {
     cudaFree(x->flags);
     cudaFree(x->memory);
-    cudaFree(x->counts);
+    cudaFree(x->told);
+    cudaFree(x->sm);
     cudaFreeHost(x->host);
+    cudaFreeHost(x->snaps);
     if (x->park) cudaStreamDestroy(x->park);
     if (x->tell) cudaStreamDestroy(x->tell);
     delete x;
+}
+
+template <class K> static mba_status allow_most_smem(K kernel, int dynamic)
+{
+    CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic));
+    CUDA_TRY(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+    return MBA_OK;
 }
 
 static mba_status prepare(mba_disturb *x)
 {
     cudaFuncAttributes a;
     CUDA_TRY(cudaGetDeviceProperties(&x->d, 0));
+    const size_t progress = (size_t)x->d.multiProcessorCount * sizeof *x->told;
     CUDA_TRY(cudaStreamCreateWithFlags(&x->park, cudaStreamNonBlocking));
     CUDA_TRY(cudaStreamCreateWithFlags(&x->tell, cudaStreamNonBlocking));
-    CUDA_TRY(cudaHostAlloc(&x->host, 2 * sizeof(int), cudaHostAllocDefault));
-    CUDA_TRY(cudaMalloc(&x->flags, 2 * sizeof(int)));
-    CUDA_TRY(cudaMalloc(&x->counts, (size_t)x->d.multiProcessorCount * sizeof *x->counts));
+    CUDA_TRY(cudaHostAlloc(&x->host, sizeof *x->host, cudaHostAllocDefault));
+    CUDA_TRY(cudaHostAlloc(&x->snaps, SNAPS * progress, cudaHostAllocDefault));
+    CUDA_TRY(cudaMalloc(&x->flags, sizeof *x->flags));
+    CUDA_TRY(cudaMalloc(&x->told, progress));
+    CUDA_TRY(cudaMalloc(&x->sm, (size_t)x->d.multiProcessorCount * sizeof *x->sm));
     if (x->how.kind == MBA_DISTURB_COPY) CUDA_TRY(cudaMalloc(&x->memory, 2 * COPIED));
-    CUDA_TRY(cudaMemset(x->flags, 0, 2 * sizeof(int)));
+    CUDA_TRY(cudaMemset(x->flags, 0, sizeof *x->flags));
+    CUDA_TRY(cudaMemset(x->told, 0, progress));
     CUDA_TRY(cudaFuncGetAttributes(&a, disturb_body));
     x->regs = a.numRegs;
     const int most = (int)x->d.sharedMemPerBlockOptin;
-    CUDA_TRY(cudaFuncSetAttribute(disturb_park, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-    CUDA_TRY(
-        cudaFuncSetAttribute(disturb_body, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)a.sharedSizeBytes));
-    return MBA_OK;
+    MBA_TRY(allow_most_smem(disturb_park, most));
+    return allow_most_smem(disturb_body, most - (int)a.sharedSizeBytes);
 }
 
 static mba_status wait_for_start(mba_disturb *x)
 {
     for (int i = 0; i < 1000; i++) {
-        CUDA_TRY(cudaMemcpyAsync(x->host, x->flags, 2 * sizeof(int), cudaMemcpyDeviceToHost, x->tell));
+        CUDA_TRY(cudaMemcpyAsync(x->host, x->flags, sizeof *x->host, cudaMemcpyDeviceToHost, x->tell));
         CUDA_TRY(cudaStreamSynchronize(x->tell));
-        if (x->host[1] == x->blocks) return MBA_OK;
+        if (x->host->started == x->blocks) return MBA_OK;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return mba_fail(MBA_E_DEVICE, "only %d of %d resident blocks started", x->host[1], x->blocks);
+    return mba_fail(MBA_E_DEVICE, "only %d of %d resident blocks started", x->host->started, x->blocks);
 }
 
 /* The GPU is idle, so blocks go to different SMs. */
@@ -212,10 +248,10 @@ static mba_status launch_resident(mba_disturb *x)
     CUDA_TRY(cudaDeviceSynchronize());
     x->blocks = h->kind == MBA_DISTURB_PARK ? h->sms : x->d.multiProcessorCount;
     if (h->kind == MBA_DISTURB_PARK)
-        disturb_park<<<x->blocks, 32, x->d.sharedMemPerBlockOptin, x->park>>>(x->flags, x->flags + 1);
+        disturb_park<<<x->blocks, 32, x->d.sharedMemPerBlockOptin, x->park>>>(x->flags, x->sm);
     else
         disturb_body<<<x->blocks, 32 * h->warps, (size_t)h->smem_kb * 1024, x->park>>>(
-            h->kind, x->flags, x->flags + 1, x->counts, x->memory, x->memory + COPIED / sizeof *x->memory);
+            h->kind, x->flags, x->sm, x->told, x->memory, x->memory + COPIED / sizeof *x->memory);
     CUDA_TRY(cudaGetLastError());
     return wait_for_start(x);
 }
@@ -236,37 +272,90 @@ extern "C" mba_status mba_disturb_start(mba_disturb **out, const mba_disturb_how
     return st;
 }
 
+static mba_status read_fate(const mba_disturb *x, mba_disturb_fate *fate)
+{
+    std::vector<unsigned> sm((size_t)x->blocks);
+    disturb_flags         flags;
+    CUDA_TRY(cudaMemcpy(sm.data(), x->sm, sm.size() * sizeof sm[0], cudaMemcpyDeviceToHost));
+    CUDA_TRY(cudaMemcpy(&flags, x->flags, sizeof flags, cudaMemcpyDeviceToHost));
+    *fate = { x->blocks, (int)std::set<unsigned>(sm.begin(), sm.end()).size(), flags.ended };
+    return MBA_OK;
+}
+
+extern "C" mba_status mba_disturb_stop(mba_disturb *x, mba_disturb_fate *fate)
+{
+    mba_status st = MBA_OK;
+    if (fate) *fate = {};
+    if (!x) return MBA_OK;
+    if (x->how.kind != MBA_DISTURB_NOTHING) st = release(x);
+    if (st == MBA_OK && fate && x->how.kind != MBA_DISTURB_NOTHING) st = read_fate(x, fate);
+    destroy(x);
+    return st;
+}
+
+/* ---- progress beside launches ---- */
+
+static void snap(void *ctx)
+{
+    mba_disturb *x = (mba_disturb *)ctx;
+    if (x->st != MBA_OK) return;
+    if (x->nsnaps == SNAPS) x->st = mba_fail(MBA_E_DEVICE, "a node has more than %d launches", SNAPS - 1);
+    else if (cudaMemcpyAsync(x->snaps + x->nsnaps * x->blocks, x->told, x->blocks * sizeof *x->told,
+                             cudaMemcpyDeviceToHost, x->watched)
+             != cudaSuccess)
+        x->st = mba_fail(MBA_E_DEVICE, "cannot read the progress of resident blocks");
+    else x->nsnaps++;
+}
+
+extern "C" mba_status mba_disturb_watch_start(mba_disturb *x, void *stream)
+{
+    mba_assert(x->how.kind >= MBA_DISTURB_SLEEP);
+    x->nsnaps = 0;
+    x->st = MBA_OK;
+    x->watched = (cudaStream_t)stream;
+    disturb_pause<<<1, 1, 0, x->watched>>>(200);
+    CUDA_TRY(cudaGetLastError());
+    snap(x);
+    mba_cuda_on_launch(snap, x);
+    return x->st;
+}
+
 /* Units of a chain's instruction, per warp. */
 static double units_of(mba_disturb_kind kind)
 {
     return kind == MBA_DISTURB_MMA ? 4096 : kind == MBA_DISTURB_SMEM ? 512 : 32;
 }
 
-static mba_status count_taken(const mba_disturb *x, mba_disturbed *taken)
+/* What blocks took between two looks at their progress. */
+static mba_disturbed taken_between(const mba_disturb *x, const disturb_progress *from, const disturb_progress *to)
 {
-    const bool                  copies = x->how.kind == MBA_DISTURB_COPY;
-    std::vector<disturb_counts> all((size_t)x->blocks);
-    double                      trips = 0, cycles = 0, ns = 0;
-    CUDA_TRY(cudaMemcpy(all.data(), x->counts, all.size() * sizeof all[0], cudaMemcpyDeviceToHost));
-    for (const disturb_counts &c : all) trips += c.trips, cycles += c.cycles, ns = std::max(ns, (double)c.ns);
-    const double chains = trips * x->how.warps / cycles;
-    taken->regs = 32.0 * x->how.warps * x->regs;
-    if (x->how.kind == MBA_DISTURB_SLEEP) return MBA_OK;
-    taken->issue = 32 * (copies ? 4 * DEEP : CHAIN) * chains;
-    taken->rate = copies ? 2.0 * DEEP * 16 * 32 * x->how.warps * trips / (1e-9 * ns)
-                         : units_of(x->how.kind) * CHAIN * chains;
-    return MBA_OK;
+    const bool    copies = x->how.kind == MBA_DISTURB_COPY, sleeps = x->how.kind == MBA_DISTURB_SLEEP;
+    mba_disturbed t = { .rate = 0, .issue = 0, .regs = 32.0 * x->how.warps * x->regs, .trips = 0, .busy = 0 };
+    double        cycles = 0, trips_per_ns = 0;
+    for (int i = 0; i < x->blocks; i++) {
+        const unsigned trips = to[i].trips - from[i].trips;
+        if (!trips || !from[i].trips) continue;
+        t.busy++;
+        t.trips += trips;
+        cycles += to[i].cycles - from[i].cycles;
+        trips_per_ns += (double)trips / (to[i].ns - from[i].ns);
+    }
+    if (!t.busy || sleeps) return t;
+    const double chains = t.trips * x->how.warps / cycles;
+    t.issue = 32 * (copies ? 4 * DEEP : CHAIN) * chains;
+    t.rate = copies ? 2.0 * DEEP * 16 * 32 * x->how.warps * 1e9 * trips_per_ns : units_of(x->how.kind) * CHAIN * chains;
+    return t;
 }
 
-extern "C" mba_status mba_disturb_stop(mba_disturb *x, mba_disturbed *taken)
+extern "C" mba_status mba_disturb_watch_stop(mba_disturb *x, mba_disturbed *taken, int room, int *n)
 {
-    mba_status st = MBA_OK;
-    if (!x) return MBA_OK;
-    if (taken) *taken = {};
-    if (x->how.kind != MBA_DISTURB_NOTHING) st = release(x);
-    if (st == MBA_OK && taken && x->how.kind >= MBA_DISTURB_SLEEP) st = count_taken(x, taken);
-    destroy(x);
-    return st;
+    mba_cuda_on_launch(NULL, NULL);
+    *n = 0;
+    MBA_TRY(x->st);
+    CUDA_TRY(cudaStreamSynchronize(x->watched));
+    for (int i = 1; i < x->nsnaps && *n < room; i++)
+        taken[(*n)++] = taken_between(x, x->snaps + (i - 1) * x->blocks, x->snaps + i * x->blocks);
+    return MBA_OK;
 }
 
 /* ---- times of launches ---- */
