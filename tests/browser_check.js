@@ -47,14 +47,28 @@
     expect($$("nav a span").map(e => e.textContent).join() === ["1", ...numbers].join(), "the rail's numbers");
     for (const a of $$("main a").filter(x => /^section/.test(x.textContent)))
       expect(a.textContent.endsWith($(a.hash)?.closest("section").querySelector(".no b").textContent), `link ${a.hash}`);
+    if (innerWidth >= 1180)
+      for (const a of $$("nav a").filter(x => x.scrollWidth > x.clientWidth + 1 || box(x).height > 2.2 * box($("nav span")).height))
+        faults.push(`the rail cuts or breaks '${a.textContent}'`);
     // tables: whole on a laptop; on a telephone the columns that matter
     const inside = e => box(e).right <= innerWidth && box(e).left >= 0;
     if (innerWidth >= 1280)
       for (const t of $$("main article .scroll:not(#raw-view)").filter(x => seen(x) && !x.closest("details")))
         expect(t.scrollWidth <= t.clientWidth + 1, `${t.getAttribute("aria-label")} is cut: ${t.scrollWidth} px`);
+    // cards of the first screen: what they have fills them
+    const filled = list => [...list.children].reduce((h, e) => h + box(e).height, 0) / box(list).height;
+    if (innerWidth >= 1280)
+      for (const list of $$(".fcard .lrs, .fcard .fx").filter(l => l.children.length > 3)) {
+        const part = filled(list), name = list.closest(".fcard").querySelector(".eyebrow").textContent;
+        expect(part > .7, `card '${name}' is ${Math.round(100 * part)} % full`);
+      }
+    for (const cell of $$(".matrix td, .matrix th").filter(seen))
+      expect(cell.scrollWidth <= cell.clientWidth + 1, `a cell is cut: ${cell.textContent} of ${cell.dataset.m}`);
+    for (const card of $$(".fcard")) expect(card.scrollWidth <= card.clientWidth + 1, `a card is cut: ${code(card)}`);
     if (innerWidth >= 360 && innerWidth <= 390) {
       const columns = $$("#kt thead th").filter(t => seen(t) && inside(t)).map(t => t.textContent);
-      expect(["ms per step", "% of floor"].every(c => columns.includes(c)), `explorer on a telephone: ${columns}`);
+      const wanted = ["ms per step", "% of floor", ...$("#kt.behind") ? ["× before"] : []];
+      expect(wanted.every(c => columns.includes(c)), `explorer on a telephone: ${columns}`);
       expect($$("#claims .chip").filter(seen).every(inside), "verdicts on a telephone");
     }
   }

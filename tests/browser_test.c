@@ -15,6 +15,7 @@
 
 enum { SKIPPED = 77 };
 static const char REAL_STORE[] = "tests/data/stores/h200_graphmamba.db", OTHER_STORE[] = "tests/data/stores/v1.db";
+static const char NEW_STORE[] = "tests/data/stores/suite/graphmamba.db"; // of the workload of REAL_STORE
 static const char LARGEST_PAGE[] = "docs/results/h200.html", CPU_PAGE[] = "docs/results/cpu.html";
 static const char *const suite_stores[] = {
     "tests/data/stores/h200_mamba2.db",        "tests/data/stores/h200_mamba1.db",
@@ -25,6 +26,7 @@ static const char *program;
 static browser     chrome;
 static char        one[600], two[600]; /* addresses of the page of one store, and of two */
 static char        suite[600];         /* of several models, with what they are compared with */
+static char        before[600];        /* of one store with an earlier one behind */
 static char        runs[600];          /* of two training runs, compared */
 
 static bool can_run(const char *name)
@@ -34,17 +36,23 @@ static bool can_run(const char *name)
     return system(command) == 0;
 }
 
-static void make_page(const char *path, const char *const *store, int n, int shown)
+static void make_page_behind(const char *path, const char *const *store, int n, int shown, const char *earlier)
 {
     mba_stores  r;
     mba_whatif *whatif;
     assert_ok(mba_stores_open(&r, store, n));
     mba_stores_show(&r, shown);
+    if (earlier) assert_ok(mba_stores_baseline(&r, earlier));
     assert_ok(mba_stores_simulate(&r, &whatif, true));
     r.study = true;
     assert_ok(mba_report_write(&r, path));
     free(whatif);
     assert_ok(mba_stores_close(&r));
+}
+
+static void make_page(const char *path, const char *const *store, int n, int shown)
+{
+    make_page_behind(path, store, n, shown, NULL);
 }
 
 /* A training run as `train --out` leaves it: 700 steps, of which some are skipped, validated every 50. */
@@ -123,11 +131,31 @@ static void the_page_works_at_every_width(void **state)
     assert_true(browser_number(&chrome, "document.querySelectorAll('#wi-part option').length") == 2);
 }
 
-/* The page of a suite on telephones, a laptop and a 4K screen. */
+/* The page of a suite on telephones, laptops and a 4K screen. */
 static void the_page_of_a_suite_works(void **state)
 {
     (void)state;
-    for (const int *w = (const int[]){ 360, 390, 1280, 3840, 0 }; *w; w++) check_at(suite, *w, "screen", "light");
+    for (const int *w = (const int[]){ 360, 390, 1280, 1440, 3840, 0 }; *w; w++) check_at(suite, *w, "screen", "light");
+}
+
+/* The same of a page with --baseline: the earlier store is in the roofline, the table of kernels and their cards. */
+static void the_page_with_a_baseline_works(void **state)
+{
+    (void)state;
+    for (const int *w = (const int[]){ 360, 390, 1280, 1440, 3840, 0 }; *w; w++)
+        check_at(before, *w, "screen", "light");
+    char *said =
+        browser_eval(&chrome,
+                     "(() => { const rows = [...document.querySelectorAll('#kt tr.row')].slice(0, 8);"
+                     " for (const r of rows) if (r.nextElementSibling.hidden) r.querySelector('button').click();"
+                     " const tips = JSON.parse(document.querySelector('#data').textContent).tips;"
+                     " return tips.filter(t => /· baseline/.test(t)).length + ' ' + rows.filter(r =>"
+                     " r.nextElementSibling.querySelector('.hb i[style*=\"--w\"]')).length; })()");
+    int marks = 0, ticked = 0;
+    sscanf(said, "%d %d", &marks, &ticked);
+    if (marks < 4 || ticked < 3) fail_msg("marks of the roofline, and cards with a tick of the baseline: %s", said);
+    free(said);
+    quiet("baseline");
 }
 
 /* What limits each model, which claims hold, do persistent blocks help, which ratio, what to fix first: the first
@@ -191,7 +219,7 @@ static void five_answers_stand_on_the_first_screen(void **state)
     (void)state;
     browser_size(&chrome, 1440, 900);
     browser_media(&chrome, "screen", "light");
-    for (const char *const *url = (const char *const[]){ one, two, NULL }; *url; url++) {
+    for (const char *const *url = (const char *const[]){ one, two, suite, NULL }; *url; url++) {
         browser_go(&chrome, *url);
         char *said = browser_eval(
             &chrome,
@@ -434,6 +462,8 @@ static int begin(void **state)
         make_page(path, store, n, n);
         snprintf(n == 1 ? one : two, sizeof one, "file://%s", path);
     }
+    make_page_behind(scratch("before.html"), (const char *const[]){ NEW_STORE }, 1, 1, REAL_STORE);
+    snprintf(before, sizeof before, "file://%s", scratch("before.html"));
     make_page(scratch("suite.html"), suite_stores, sizeof suite_stores / sizeof *suite_stores, 2);
     snprintf(suite, sizeof suite, "file://%s", scratch("suite.html"));
     mba_trainings r;
@@ -461,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_works_at_every_width),
         cmocka_unit_test(the_page_of_a_suite_works),
+        cmocka_unit_test(the_page_with_a_baseline_works),
         cmocka_unit_test(the_questions_are_answered_on_the_first_screen),
         cmocka_unit_test(the_page_of_training_runs_works),
         cmocka_unit_test(light_dark_and_print_look_different),

@@ -38,7 +38,7 @@ static void runs_stand_in_a_column(void **state)
 {
     (void)state;
     says(run("report " STORES " --figure fig6 --csv | cut -d, -f1 | LC_ALL=C sort -u"), 0,
-         "mamba-370m\nmamba2-headline\nrun\n");
+         "Mamba-1\nMamba-2 (fused)\nrun\n");
 }
 
 /* Guarded cells of a file that was exported. */

@@ -8,16 +8,19 @@
 #define DRAM_PCT      "M('dram__throughput.avg.pct_of_peak_sustained_elapsed')"
 #define L1_PCT        "M('l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed')"
 #define ROW(column)   "select " column " from s.kernel where id = :kernel"
-#define PLAIN \
+/* The median time of a step. */
+#define STEP(mode) \
     "(select avg(seconds) from (select seconds, row_number() over (order by seconds) as i, count(*) over" \
     " () as n" \
-    " from s.step where mode = 'plain') where i in ((n + 1) / 2, (n + 2) / 2))"
+    " from s.step where mode = '" mode "') where i in ((n + 1) / 2, (n + 2) / 2))"
+#define PLAIN STEP("plain")
 #define MEDIAN_NS \
     "(select avg(duration_ns) from (select duration_ns, row_number() over (order by duration_ns) as i," \
     " count(*) over () as n from e where e.kernel = :kernel) where i in ((n + 1) / 2, (n + 2) / 2))"
 #define SLOTS           "(32 * cycles * (select n from sms) * 0.01 * (4 * fma_pct + 2 * alu_pct + 0.5 * xu_pct))"
 #define SHEET(name)     "select number from s.sheet where key = '" name "'"
 #define PARAMETER(name) "select cast(value as real) from s.parameter where name = '" name "'"
+#define ENERGY(what)    "select " what " from s.energy order by rowid limit 1"
 /* :a is a kernel group of the page: all, ssm, gemm. */
 #define GROUP "(:a = 'all' or kind = :a)"
 /* :b is which FLOPs: tensor, vector, both. */
@@ -27,6 +30,11 @@
     "(select ifnull(k.kind, 'memory') as kind, e.op, ifnull(e.phase, '-') as phase, 1.0 / (select n" \
     " from steps) as n," \
     " e.duration_ns * 1.0 / (select n from steps) as ns from e left join k on e.kernel = k.id)"
+/* Events of the operator :a in phase :b of class :c, with copies beside the step; the step in the middle, drawn. */
+#define OF_OPERATOR \
+    " from e0 e left join k on e.kernel = k.id where case when beside then 'copy beside the step' else e.op end = :a" \
+    " and ifnull(e.phase, '-') = :b and ifnull(k.kind, 'memory') = :c"
+#define SHOWN     "(select * from e0 where step = (select n / 2 from steps))"
 #define IN_PHASE  "ifnull(phase, 'not known') = :a"
 #define SSM_FLOOR "select 100 * sum(n * floor) / sum(ns) from floors where kind = 'ssm'"
 /* A kernel without least work (what a library runs beside the planned one) counts as memory's. */
@@ -54,18 +62,19 @@ static const claim claims[] = {
     { "fig1", "class", "phase", "launches", "select sum(n) from " PHASED " where kind = :a and phase = :b" },
     { "fig1", "class", "phase", "percent_of_busy",
       "select 100 * sum(ns) / (select ns from busy) from " PHASED " where kind = :a and phase = :b" },
-    { "operators", "operator", "phase", "launches",
-      "select sum(n) from " PHASED " where op = :a and phase = :b and"
-      " kind = :c" },
+    { "operators", "operator", "phase", "launches", "select count(*) * 1.0 / (select n from steps)" OF_OPERATOR },
     { "operators", "operator", "phase", "time_ms",
-      "select sum(ns) / 1e6 from " PHASED " where op = :a and phase = :b and kind = :c" },
-    { "timeline", "phase", NULL, "events", "select count(*) from e where :a = 'the step' or " IN_PHASE },
-    { "timeline", "phase", NULL, "busy_us", "select sum(duration_ns) / 1e3 from e where :a = 'the step' or " IN_PHASE },
+      "select avg(ns) / 1e6 from (select ns, row_number() over (order by ns) as i, count(*) over () as n from (select"
+      " sum(e.duration_ns) as ns" OF_OPERATOR " group by e.step)) where i in ((n + 1) / 2, (n + 2) / 2)" },
+    { "timeline", "phase", NULL, "events", "select count(*) from " SHOWN " where :a = 'the step' or " IN_PHASE },
+    { "timeline", "phase", NULL, "busy_us",
+      "select sum(duration_ns) / 1e3 from " SHOWN " where :a = 'the step' or " IN_PHASE },
     { "timeline", "phase", NULL, "from_us",
-      "select (min(start_ns) - (select min(start_ns) from e)) / 1e3 from e where :a = 'the step' or " IN_PHASE },
+      "select (min(start_ns) - (select min(start_ns) from " SHOWN ")) / 1e3 from " SHOWN
+      " where :a = 'the step' or " IN_PHASE },
     { "timeline", "phase", NULL, "to_us",
-      "select (max(start_ns + duration_ns) - (select min(start_ns) from e)) / 1e3 from e where :a = 'the step'"
-      " or " IN_PHASE },
+      "select (max(start_ns + duration_ns) - (select min(start_ns) from " SHOWN ")) / 1e3 from " SHOWN
+      " where :a = 'the step' or " IN_PHASE },
     { "intensity", "kernels", "flops", "least",
       "select sum(n * case :b when 'tensor' then least_t when 'vector' then"
       " least_v"
@@ -199,6 +208,11 @@ static const claim claims[] = {
     { "fusion", "run", NULL, "ssm_ms", "select sum(ns) / 1e6 from k where kind = 'ssm'" },
     { "fusion", "run", NULL, "launches", "select sum(n) from k where kind = 'ssm'" },
     { "fusion", "run", NULL, "l2_gb", "select sum(n * l2) / 1e9 from k where kind = 'ssm'" },
+    { "energy", "run", NULL, "step_j", ENERGY("joules / steps") },
+    { "energy", "run", NULL, "unit_mj", ENERGY("1e3 * joules / units") },
+    { "energy", "run", NULL, "units_per_j", ENERGY("units / joules") },
+    { "energy", "run", NULL, "watts", ENERGY("joules / seconds") },
+    { "energy", "run", NULL, "window_s", ENERGY("seconds") },
     { "table1", "run", NULL, "parameters_m", "select (" PARAMETER("parameters") ") / 1e6" },
     { "table1", "run", NULL, "units", SHEET("run.units") },
     { "table1", "run", NULL, "plan_gb", "select (" PARAMETER("plan_bytes") ") / 1e9" },
@@ -219,5 +233,37 @@ static const claim claims[] = {
       " from k where kind = 'ssm') else -1 end" },
 };
 enum { CLAIMS = sizeof claims / sizeof *claims };
+
+/* Records of kernels, which make the cards of the explorer and the JSON that is saved. */
+static const struct {
+    const char *key, *sql;
+} fields[] = {
+    { "n", K("n") },
+    { "ms", K("ns / 1e6") },
+    { "us", "select " MEDIAN_NS " / 1e3" },
+    { "us_c", K("c_ns / 1e3") },
+    { "floor", F("floor / 1e3") },
+    { "least_b", K("least_b") },
+    { "least_tf", K("least_t") },
+    { "least_vf", K("least_v") },
+    { "least_sf", K("least_s") },
+    { "dram", K("dram") },
+    { "l2", K("l2") },
+    { "l1", K("l1") },
+    { "tf", K("tensor") },
+    { "vf", K("fp32 + half") },
+    { "sf", K("special") },
+    { "life", K("1e6 * block_s") },
+    { "regs", ROW("regs") },
+    { "waves", ROW("waves") },
+    { "occ_max", ROW("occupancy_limit") },
+    { "local", ROW("local_bytes") },
+    { "threads", ROW("block_x * block_y * block_z") },
+    { "smem", ROW("smem_static_bytes + smem_dynamic_bytes") },
+    { "occ", K("M('sm__warps_active.avg.pct_of_peak_sustained_active')") },
+    { "l1_hit", K("M('l1tex__t_sector_hit_rate.pct')") },
+    { "l2_hit", K("100 * M('lts__t_sectors_lookup_hit.sum') / M('lts__t_sectors.sum')") },
+    { "ghz", K("M('sm__cycles_elapsed.avg.per_second') / 1e9") },
+};
 
 #endif

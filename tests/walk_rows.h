@@ -22,10 +22,13 @@ static const char *const views[] = {
     " (partition by kernel, metric order by ifnull(metric_set, '')) as place from s.counter) where place = 1;",
     "create index c_at on c (kernel, metric);",
     "create temp table steps as select count(distinct step) as n from s.event where step is not null;",
-    /* planned: launches of the node by its plan; ran: kernels of the node that the timeline has */
+    /* beside: a copy on a stream without kernels, which is no part of the step's time; planned: launches of the node by
+     * its plan; ran: kernels of the node that the timeline has */
     "create temp table planned as select node, count(*) as n from s.launch group by node;",
     "create temp table ran as select node, count(*) as n from s.event where kernel is not null group by node;",
-    "create temp table e as select v.kernel, v.start_ns, v.duration_ns, v.what, coalesce(v.phase, n.phase, q.phase) as"
+    "create temp table e0 as select v.kernel, v.step, v.start_ns, v.duration_ns, v.what, ifnull(v.what = 'copy' and"
+    " v.stream not in (select stream from s.event where kernel is not null), 0) as beside, coalesce(v.phase, n.phase, "
+    "q.phase) as"
     " phase,"
     " coalesce(n.op, q.op, v.what) as op, LEAST(n.read_bytes + n.write_bytes, ifnull(l.least_bytes, l.load_bytes +"
     " l.store_bytes)) as least_b, LEAST(n.tensor_flops, l.tensor_flops) as least_t, LEAST(n.vector_flops, 2 *"
@@ -34,6 +37,7 @@ static const char *const views[] = {
     " left join s.node n on v.node = n.id left join s.kernel q on v.kernel = q.id left join s.launch l on v.launch ="
     " l.id"
     " left join planned p on p.node = n.id left join ran on ran.node = n.id where step is not null;",
+    "create temp table e as select * from e0 where not beside;",
     /* what counters saw a launch of a kernel do: its least work is no more than that (lanes: two FLOPs an
      * instruction) */
     "create temp table done as select id as kernel,"

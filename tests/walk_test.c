@@ -8,9 +8,9 @@
 #include <jansson.h>
 
 #include "report/report.h"
-#include "tests/page.h"
 #include "tests/test.h"
 #include "tests/walk_claims.h"
+#include "tests/walk_page.h"
 #include "tests/walk_rows.h"
 
 static const char *const stores[] = { "h200_mamba2.db", "h200_mamba1.db",     "h200_hybrid.db",
@@ -29,47 +29,6 @@ static char *page_of(const char *const *path, int n)
     assert_ok(mba_report_page(&b, &r));
     assert_ok(mba_stores_close(&r));
     return b.s; // the test frees it
-}
-
-/* A table of the page: where its rows begin, and the names of its columns; false: the page has none of that figure. */
-typedef struct sheet {
-    char        columns[512];
-    const char *rows;
-} sheet;
-
-static bool find_table(sheet *t, const char *page, const char *figure)
-{
-    char caption[64];
-    snprintf(caption, sizeof caption, "<caption>%s, ", figure);
-    const char *at = strstr(page, caption), *head = at;
-    if (!at) return false;
-    static const char key[] = "data-csv=\"";
-    while (head > page && strncmp(head, key, sizeof key - 1)) head--;
-    head += sizeof key - 1;
-    snprintf(t->columns, sizeof t->columns, "%.*s", (int)strcspn(head, "\""), head);
-    t->rows = strstr(at, "<tbody>");
-    return true;
-}
-
-static int column_named(const sheet *t, const char *name)
-{
-    int n = 0;
-    for (const char *at = t->columns; *at; n++) {
-        const size_t length = strcspn(at, ",");
-        if (strlen(name) == length && !strncmp(at, name, length)) return n;
-        at += length + (at[length] == ',');
-    }
-    return -1;
-}
-
-static void unescape(char *text)
-{
-    static const char *const from[] = { "&amp;", "&lt;", "&gt;", "&quot;" };
-    for (size_t i = 0; i < 4; i++)
-        for (char *at; (at = strstr(text, from[i])) != NULL;) {
-            *at = "&<>\""[i];
-            memmove(at + 1, at + strlen(from[i]), strlen(at + strlen(from[i])) + 1);
-        }
 }
 
 /* ---- one against the other ---- */
@@ -142,8 +101,9 @@ static void every_table_of_every_figure_is_the_database(void **state)
         for (int c = 0; c < CLAIMS; c++) asked[c] += check_claim(rows_of[i], stores[i], pages[i], &claims[c]);
     for (int c = 0; c < CLAIMS; c++) {
         bool compares = false;
-        for (const char *const *name = (const char *const[]){ "stores", "fig12", "persistent", "fusion", NULL }; *name;
-             name++)
+        for (const char *const *name =
+                 (const char *const[]){ "stores", "fig12", "persistent", "fusion", "energy", NULL };
+             *name; name++)
             compares |= !strcmp(claims[c].figure, *name);
         if (!asked[c] && !compares) fail_msg("no page has a number of %s, %s", claims[c].figure, claims[c].column);
         all += asked[c];
@@ -329,37 +289,6 @@ static void figures_that_compare_stores_are_the_databases(void **state)
 }
 
 /* ---- records of kernels, which make the cards of the explorer and the JSON that is saved ---- */
-
-static const struct {
-    const char *key, *sql;
-} fields[] = {
-    { "n", K("n") },
-    { "ms", K("ns / 1e6") },
-    { "us", "select " MEDIAN_NS " / 1e3" },
-    { "us_c", K("c_ns / 1e3") },
-    { "floor", F("floor / 1e3") },
-    { "least_b", K("least_b") },
-    { "least_tf", K("least_t") },
-    { "least_vf", K("least_v") },
-    { "least_sf", K("least_s") },
-    { "dram", K("dram") },
-    { "l2", K("l2") },
-    { "l1", K("l1") },
-    { "tf", K("tensor") },
-    { "vf", K("fp32 + half") },
-    { "sf", K("special") },
-    { "life", K("1e6 * block_s") },
-    { "regs", ROW("regs") },
-    { "waves", ROW("waves") },
-    { "occ_max", ROW("occupancy_limit") },
-    { "local", ROW("local_bytes") },
-    { "threads", ROW("block_x * block_y * block_z") },
-    { "smem", ROW("smem_static_bytes + smem_dynamic_bytes") },
-    { "occ", K("M('sm__warps_active.avg.pct_of_peak_sustained_active')") },
-    { "l1_hit", K("M('l1tex__t_sector_hit_rate.pct')") },
-    { "l2_hit", K("100 * M('lts__t_sectors_lookup_hit.sum') / M('lts__t_sectors.sum')") },
-    { "ghz", K("M('sm__cycles_elapsed.avg.per_second') / 1e9") },
-};
 
 static void records_of_kernels_are_the_database(void **state)
 {

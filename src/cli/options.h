@@ -68,7 +68,7 @@ typedef struct mba_usage {
     const char       *examples; /* one per line: the help ends in them */
 } mba_usage;
 
-enum { MBA_OPERANDS_MAX = 32 };
+enum { MBA_OPERANDS_MAX = 64 };
 typedef struct mba_operands {
     const char *word[MBA_OPERANDS_MAX];
     int         n;

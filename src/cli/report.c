@@ -130,6 +130,7 @@ static mba_status report_stores(const mba_operands *words, const wanted *want, c
     MBA_TRY(mba_stores_open_good(&r, words->word, words->n, &first));
     mba_stores_show(&r, first);
     warn_of_empty(&r);
+    if (!want->figure) mba_stores_tell_doubts(stderr, &r);
     mba_status st = want->baseline ? mba_stores_baseline(&r, want->baseline) : MBA_OK;
     char       left_out[sizeof r.left_out];
     memcpy(left_out, r.left_out, sizeof left_out);

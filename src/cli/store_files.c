@@ -2,12 +2,12 @@
 /* store_files.c -- see store_files.h. */
 #include "cli/store_files.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/say.h"
 #include "core/file.h"
+#include "scope/doubts.h"
 #include "sim/machine.h"
 
 /* Whether the store can be read and holds anything. */
@@ -114,4 +114,18 @@ mba_status mba_output_check(const char *path)
     MBA_TRY(mba_writer_create(&w, path));
     mba_writer_destroy(w);
     return MBA_OK;
+}
+
+void mba_stores_tell_doubts(FILE *f, const mba_stores *r)
+{
+    mba_analysis *a[MBA_RUNS_MAX];
+    mba_doubt     d[MBA_DOUBTS_MAX];
+    for (int i = 0; i < r->n; i++) a[i] = r->run[i].a;
+    const int n = mba_doubts_together(d, a, r->n);
+    for (int k = 0; k < n; k++) {
+        const mba_run *run = &r->run[d[k].first];
+        const char    *part = mba_env_find(run->a, "suite.part"), *name = part ? part : run->label;
+        const bool     named = d[k].stores == 1 && r->n > 1;
+        mba_say(f, "note: %s%s%s\n", named ? name : "", named ? ": " : "", d[k].text);
+    }
 }

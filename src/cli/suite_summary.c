@@ -185,8 +185,6 @@ static void workload_line(FILE *f, const mba_run *run)
     mba_say(f, "%-11s %s ms a step, %s %s/s; GEMM %.0f %%, SSM %.0f %% of GPU time; %.0f %% of floor\n", name_of(run),
             mba_num(1e3 * a->plain_s).s, mba_num(a->units / a->plain_s).s, a->unit, 100 * mba_products_s(a) / a->busy_s,
             100 * mba_kind_s(a, MBA_SSM) / a->busy_s, b.percent_of_floor);
-    mba_doubt d[MBA_DOUBTS_MAX];
-    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++) mba_say(f, "            note: %s\n", d[i].text);
     if (b.percent_of_floor > 100) mba_say(f, "            note: above 100 %% of floor: %s\n", mba_above_all(a).text);
 }
 
@@ -259,6 +257,7 @@ static mba_status print_summary(FILE *f, const mba_stores *r, const char *out)
 {
     fputs("\n", f);
     for (int i = 0; i < r->shown; i++) workload_line(f, &r->run[i]);
+    mba_stores_tell_doubts(f, r);
     gain_line(f, r);
     MBA_TRY(claims_line(f, r));
     training_line(f, r);

@@ -99,7 +99,7 @@ static void controls(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "<label>run <select id=\"krun\"><option value=\"all\">all</option>");
     for (int i = 0; i < r->shown; i++) {
         mba_buf_add(b, "<option value=\"%d\"%s>", i, i || r->shown < 2 ? "" : " selected");
-        mba_buf_html(b, mba_run_words(r, i));
+        mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "</option>");
     }
     mba_buf_put(b, "</select></label><span id=\"kcount\" aria-live=\"polite\"></span></div>");
@@ -126,8 +126,10 @@ mba_status mba_part_explorer(mba_buf *b, const mba_stores *r)
     int                      id = 0, left_out = 0;
     if (r->before) say_baseline(b, r);
     controls(b, r);
-    mba_buf_put(b, "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
-                   "class=\"kt one\" id=\"kt\"><thead><tr>");
+    mba_buf_add(b,
+                "<div class=\"scroll kscroll\" tabindex=\"0\" role=\"region\" aria-label=\"kernel explorer\"><table "
+                "class=\"kt one%s\" id=\"kt\"><thead><tr>",
+                r->before ? " behind" : "");
     for (int i = 0; headings[i]; i++)
         mba_buf_add(b, "<th scope=\"col\"%s><button>%s</button></th>",
                     i == 0                         ? " class=\"pin\""

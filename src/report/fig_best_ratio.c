@@ -249,14 +249,9 @@ void mba_ratio_sure(mba_buf *b, const mba_stores *r)
     double                power = 0;
     for (int i = 0; i < all->n; i++)
         if (*all->row[i].op) power = fmax(power, mba_ratio_best(&all->row[i], MBA_EQUAL_POWER).gain);
-    mba_buf_add(b,
-                "simulated at equal area, tensor units 25, 50 or 75\u00a0%% of it (at equal power SSM kernels gain at "
-                "most %.2f\u00a0×); shares of area and power are assumed",
+    mba_buf_add(b, "simulated at equal area (equal power: at most %.2f\u00a0×); shares of area and power are assumed",
                 power);
     if (s->points)
-        mba_buf_add(
-            b,
-            "; %d loops on machines imitated on an H200 were predicted with errors of up to %s %%, so a smaller "
-            "gain is not a finding; SSM kernels there: docs/simulator.md",
-            s->points, mba_two_digits(s->worst).s);
+        mba_buf_add(b, "; errors of up to %s\u00a0%% on %d loops of imitated machines: a smaller gain is no finding",
+                    mba_two_digits(s->worst).s, s->points);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/figure.h"
 #include "scope/blocks.h"
@@ -92,9 +93,11 @@ static void draw_operands(mba_canvas *c, double w, const mba_analysis *a, const 
         if (dram > 0) mba_svg_mark(&s, MBA_CIRCLE, mba_at(x, dram), y, 3.6, "measured", false, tip, NULL);
     }
     if (a->l2_bytes > 0) {
-        const double at = mba_at(x, a->l2_bytes / 1e6);
+        const double   at = mba_at(x, a->l2_bytes / 1e6);
+        const mba_word size = mba_num(a->l2_bytes / 1e6);
+        const bool     edge = at + MBA_LETTER * (double)(strlen(size.s) + 6) / 2 > w; // it would leave the drawing
         mba_svg_line(&s, at, lanes.top - 8, at, lanes.bottom, "ref dash", NULL);
-        mba_svg_text(&s, at, lanes.top - 12, "t3", 'm', "L2 %s MB", mba_num(a->l2_bytes / 1e6).s);
+        mba_svg_text(&s, edge ? w : at, lanes.top - 12, "t3", edge ? 'e' : 'm', "L2 %s MB", size.s);
     }
     mba_svg_end(&s);
 }

@@ -48,6 +48,13 @@ static pair pair_of(const mba_stores *r)
     return (pair){ NULL, NULL };
 }
 
+static const char *label_of(const mba_stores *r, const mba_analysis *a)
+{
+    for (int i = 0; i < r->n; i++)
+        if (r->run[i].a == a) return mba_run_label(r, i);
+    return "";
+}
+
 static bool has_pair(const mba_stores *r, int run)
 {
     const pair p = pair_of(r);
@@ -126,7 +133,7 @@ static mba_status fig10_draw(mba_canvas *c, double w, const mba_stores *r, int r
         for (int j = 0; j < 2; j++) {
             const double width = isnan(v[j]) ? 0 : mba_at(x, v[j]) - x.a;
             mba_svg_bar(&s, x.a, top + 15 * j, fmax(1, width), 13, "", j ? "ssm" : "msg",
-                        mba_tip(c, "%s · %s|%s %s", j ? p.matrix->workload : p.scan->workload, aspects[i].what,
+                        mba_tip(c, "%s · %s|%s %s", label_of(r, j ? p.matrix : p.scan), aspects[i].what,
                                 mba_num(v[j]).s, aspects[i].unit),
                         NULL);
             mba_svg_text(&s, x.a + width + 5, top + 15 * j + 11, "", 's', "%s %s", mba_num(v[j]).s, aspects[i].unit);
@@ -313,12 +320,13 @@ static int look_of(const mba_stores *r, int run)
     return look;
 }
 
+/* A model with its variants is called as the run of its largest step is. */
 static const char *name_of(const mba_stores *r, int run)
 {
-    for (int i = 0; i < run; i++)
-        if (!strcmp(r->run[i].a->workload, r->run[run].a->workload) && !of_one_line(r, i, run, BY_UNITS))
-            return mba_run_label(r, run);
-    return r->run[run].a->workload;
+    int most = run;
+    for (int i = 0; i < r->n; i++)
+        if (of_one_line(r, i, run, BY_UNITS) && r->run[i].a->units > r->run[most].a->units) most = i;
+    return mba_run_label(r, most);
 }
 
 static mba_line line_from(const mba_stores *r, int first, int view)
@@ -351,6 +359,17 @@ static int lines_of(const mba_stores *r, int view, mba_line *line)
     return n;
 }
 
+/* What the last point of a line costs over its first: "hybrid-130m 3.1 ×". */
+static void say_cost(mba_buf *b, const mba_stores *r, const mba_line *l, int view)
+{
+    int run = 0;
+    while (run + 1 < r->n && strcmp(name_of(r, run), l->name)) run++;
+    mba_buf_html(b, r->run[run].a->workload);
+    const double ratio = l->y[l->n - 1] / l->y[0];
+    mba_buf_add(b, " %s ×", mba_two_digits(view == BY_LENGTH ? ratio : 1 / ratio).s);
+}
+
+/* All lines between the same two lengths; else of the lines the one whose ends differ by most. */
 static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
 {
     static const char *const what[] = { "tokens a sequence a token", "units a step a unit" };
@@ -359,7 +378,7 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
     for (int view = BY_LENGTH; view <= BY_UNITS; view++) {
         const int n = lines_of(r, view, line);
         double    most = 0;
-        int       which = 0;
+        int       which = 0, alike = 0;
         for (int i = 0; i < n; i++) {
             const mba_line *l = &line[i];
             const double    ratio = view == BY_LENGTH ? l->y[l->n - 1] / l->y[0] : l->y[0] / l->y[l->n - 1];
@@ -368,10 +387,13 @@ static void fig11_heading(mba_buf *b, const mba_stores *r, int run)
         if (!(most > 0)) continue;
         const mba_line *l = &line[which];
         const int       from = view == BY_LENGTH ? 0 : l->n - 1, to = view == BY_LENGTH ? l->n - 1 : 0;
-        mba_buf_add(b, "At %s instead of %s %s costs %s × as much in ", mba_num(l->x[to]).s, mba_num(l->x[from]).s,
-                    what[view], mba_two_digits(most).s);
-        mba_buf_html(b, l->name);
-        if (n > 1) mba_buf_add(b, ", the most of %d models", n);
+        mba_buf_add(b, "At %s instead of %s %s costs ", mba_num(l->x[to]).s, mba_num(l->x[from]).s, what[view]);
+        say_cost(b, r, l, view);
+        for (int i = 0; i < n; i++)
+            if (i != which && line[i].x[0] == l->x[0] && line[i].x[line[i].n - 1] == l->x[l->n - 1])
+                mba_buf_put(b, ", "), say_cost(b, r, &line[i], view), alike++;
+        mba_buf_put(b, " as much");
+        if (n > 1 + alike) mba_buf_add(b, ", the most of %d models", n);
         return;
     }
     mba_buf_put(b, "The same models at several sizes");

@@ -56,7 +56,7 @@ static mba_status machine_numbers(mba_grid *g, const mba_stores *r, int run)
         for (int v = 0; v < 2; v++)
             for (int k = 0; k < w->nmachines; k++) {
                 const mba_wi_on *x = &w->model[m].machine[sets[v]][k];
-                mba_grid_text(g, w->model[m].name);
+                mba_grid_text(g, mba_model_label(r, m));
                 mba_grid_text(g, w->model[m].batch);
                 mba_grid_text(g, v ? "as it is" : *w->model[m].equal ? w->model[m].equal : "equal");
                 mba_grid_text(g, w->machines[k]);
@@ -125,13 +125,13 @@ static mba_status machine_draw(mba_canvas *c, double width, const mba_stores *r,
             if (!isfinite(on->ms)) continue;
             mba_svg_line(&s, mba_at(x, on->low_ms), y, mba_at(x, on->high_ms), y, "stem", NULL);
             mba_svg_mark(&s, mba_look_shape(m), mba_at(x, on->ms), y, 5, mba_look_paint(m), true,
-                         mba_tip(c, "%s on %s · SIMULATED, grade %c, %s|%s ms a step; band %s to %s", w->model[m].name,
-                                 w->machines[k], w->grades[k], machine_views[view], mba_num(on->ms).s,
-                                 mba_num(on->low_ms).s, mba_num(on->high_ms).s),
+                         mba_tip(c, "%s on %s · SIMULATED, grade %c, %s|%s ms a step; band %s to %s",
+                                 mba_model_label(r, m), w->machines[k], w->grades[k], machine_views[view],
+                                 mba_num(on->ms).s, mba_num(on->low_ms).s, mba_num(on->high_ms).s),
                          NULL);
             if (measured > 0)
                 mba_svg_mark(&s, mba_look_shape(m), mba_at(x, measured), y, 3, mba_look_paint(m), false,
-                             mba_tip(c, "%s on %s · measured|%s ms a step", w->model[m].name, w->machines[k],
+                             mba_tip(c, "%s on %s · measured|%s ms a step", mba_model_label(r, m), w->machines[k],
                                      mba_num(measured).s),
                              NULL);
         }
@@ -144,7 +144,7 @@ static void machine_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)run;
     for (int i = 0; i < r->whatif->nmodels; i++)
-        mba_lines_legend(b, &(mba_line){ .name = r->whatif->model[i].name, .look = i, .simulated = true }, -1);
+        mba_lines_legend(b, &(mba_line){ .name = mba_model_label(r, i), .look = i, .simulated = true }, -1);
     mba_buf_put(b, "<li>hollow: SIMULATED</li>");
 }
 

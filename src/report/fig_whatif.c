@@ -19,7 +19,7 @@ static void model_legend(mba_buf *b, const mba_stores *r, int run)
 {
     (void)run;
     for (int i = 0; i < r->whatif->nmodels; i++)
-        mba_lines_legend(b, &(mba_line){ .name = r->whatif->model[i].name, .look = i, .simulated = true }, -1);
+        mba_lines_legend(b, &(mba_line){ .name = mba_model_label(r, i), .look = i, .simulated = true }, -1);
     mba_buf_put(b, "<li>hollow: SIMULATED</li>");
 }
 
@@ -39,14 +39,15 @@ static bool has_line(const mba_whatif *w, const family *f, int model, int axis)
     return false;
 }
 
-static mba_status family_draw(mba_canvas *c, double width, const mba_whatif *w, const family *f, int view,
+static mba_status family_draw(mba_canvas *c, double width, const mba_stores *r, const family *f, int view,
                               mba_lines chart)
 {
+    const mba_whatif  *w = r->whatif;
     const mba_wi_axis *a = &f->axis[view];
     mba_line           line[MBA_WI_MODELS];
     int                n = 0;
     for (int m = 0; m < w->nmodels; m++) {
-        mba_line l = { .name = w->model[m].name, .look = m, .simulated = true, .n = a->n };
+        mba_line l = { .name = mba_model_label(r, m), .look = m, .simulated = true, .n = a->n };
         for (int i = 0; i < a->n; i++) l.x[i] = a->value[i], l.y[i] = f->at(w, m, view, i);
         if (has_line(w, f, m, view)) line[n++] = l;
     }
@@ -69,12 +70,13 @@ static const mba_grid_column fig13_columns[] = {
 };
 
 /* A row for each model, axis and value: `before`, where there is one, and what is drawn. */
-static mba_status family_numbers(mba_grid *g, const mba_whatif *w, const family *f, value_fn *before)
+static mba_status family_numbers(mba_grid *g, const mba_stores *r, const family *f, value_fn *before)
 {
+    const mba_whatif *w = r->whatif;
     for (int m = 0; m < w->nmodels; m++)
         for (int k = 0; k < f->n; k++)
             for (int i = 0; i < f->axis[k].n && has_line(w, f, m, k); i++) {
-                mba_grid_text(g, w->model[m].name);
+                mba_grid_text(g, mba_model_label(r, m));
                 mba_grid_text(g, f->axis[k].name);
                 mba_grid_number(g, f->axis[k].value[i]);
                 if (before) mba_grid_number(g, before(w, m, k, i));
@@ -94,7 +96,7 @@ static mba_status fig13_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const family f = curves_of(r->whatif);
     (void)run;
-    return family_numbers(g, r->whatif, &f, changed_ms);
+    return family_numbers(g, r, &f, changed_ms);
 }
 
 static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
@@ -104,7 +106,7 @@ static void fig13_heading(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     mba_buf_add(b, "SIMULATED %s: doubling the %s helps most, %s × for ", w->machine, w->curve[best.axis].name,
                 mba_num(best.gain).s);
-    mba_buf_html(b, w->model[best.model].name);
+    mba_buf_html(b, mba_model_label(r, best.model));
 }
 
 static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
@@ -113,7 +115,7 @@ static mba_status fig13_draw(mba_canvas *c, double width, const mba_stores *r, i
     char         label[96];
     (void)run;
     snprintf(label, sizeof label, "%s, times what it is (log)", f.axis[view].name);
-    return family_draw(c, width, r->whatif, &f, view,
+    return family_draw(c, width, r, &f, view,
                        (mba_lines){ "Simulated speed-up on changed machines", label, "speed-up of the step",
                                     "× as fast", NULL, 0 });
 }
@@ -168,7 +170,7 @@ static mba_status sensitivity_numbers(mba_grid *g, const mba_stores *r, int run)
         for (int k = 0; k < w->ncurves; k++) {
             const int i = better_by_two(&w->curve[k]);
             if (i < 0) continue;
-            mba_grid_text(g, w->model[m].name);
+            mba_grid_text(g, mba_model_label(r, m));
             mba_grid_text(g, w->curve[k].name);
             mba_grid_number(g, w->curve[k].value[i]);
             for (int v = 0; v < 2; v++) {
@@ -195,7 +197,7 @@ static void sensitivity_heading(mba_buf *b, const mba_stores *r, int run)
     }
     mba_buf_add(b, "SIMULATED %s, SSM operators only: doubling the %s helps most, %s × in ", w->machine,
                 w->curve[best.axis].name, mba_num(best.gain).s);
-    mba_buf_html(b, w->model[best.model].name);
+    mba_buf_html(b, mba_model_label(r, best.model));
     if (little)
         mba_buf_add(b, "; in %d of %d model%s only the clock gives %s ×", little, known, known == 1 ? "" : "s",
                     mba_num(WORTH).s);
@@ -213,8 +215,9 @@ static mba_range sensitivity_range(const mba_whatif *w, mba_wi_of part)
     return (mba_range){ 0.1 * floor(10 * seen.lo), 0.1 * ceil(10 * seen.hi) };
 }
 
-static void sensitivity_row(mba_svg *s, mba_scale x, double y, const mba_whatif *w, mba_wi_of part, int axis)
+static void sensitivity_row(mba_svg *s, mba_scale x, double y, const mba_stores *r, mba_wi_of part, int axis)
 {
+    const mba_whatif  *w = r->whatif;
     const mba_wi_axis *a = &w->curve[axis];
     const int          i = better_by_two(a);
     const bool         half = a->value[i] < 1;
@@ -226,7 +229,7 @@ static void sensitivity_row(mba_svg *s, mba_scale x, double y, const mba_whatif 
         if (!isfinite(v)) continue;
         mba_svg_mark(s, mba_look_shape(m), mba_at(x, v), y, 5, mba_look_paint(m), true,
                      mba_tip(s->c, "%s · %s the %s, SIMULATED|%s of a step %s ms instead of %s: %s × as fast",
-                             w->model[m].name, half ? "half" : "twice", a->name,
+                             mba_model_label(r, m), half ? "half" : "twice", a->name,
                              part == MBA_WI_SSM ? "SSM operators" : "all", mba_num(ms).s,
                              mba_num(w->model[m].base.of[part].ms).s, mba_num(v).s),
                      NULL);
@@ -247,7 +250,7 @@ static mba_status sensitivity_draw(mba_canvas *c, double width, const mba_stores
     mba_svg_axis(&s, x, 4, 8 + rh * rows, view ? "speed-up of the step" : "speed-up of its SSM operators");
     for (int k = 0, row = 0; k < w->ncurves; k++)
         if (better_by_two(&w->curve[k]) >= 0)
-            sensitivity_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), w, sensitivity_part[view], k);
+            sensitivity_row(&s, x, 8 + rh * row++ + (narrow ? 24 : 12), r, sensitivity_part[view], k);
     mba_svg_end(&s);
     return MBA_OK;
 }
@@ -296,7 +299,7 @@ static mba_status size_numbers(mba_grid *g, const mba_stores *r, int run)
 {
     const family f = sizes_of(r->whatif);
     (void)run;
-    return family_numbers(g, r->whatif, &f, NULL);
+    return family_numbers(g, r, &f, NULL);
 }
 
 static void size_heading(mba_buf *b, const mba_stores *r, int run)
@@ -312,7 +315,7 @@ static void size_heading(mba_buf *b, const mba_stores *r, int run)
     }
     mba_buf_add(b, "SIMULATED: from %s to %s tokens a sequence a token costs at most %s × as much, in ",
                 mba_num(w->size[0].value[0]).s, mba_num(w->size[0].value[w->size[0].n - 1]).s, mba_num(most).s);
-    mba_buf_html(b, w->model[model].name);
+    mba_buf_html(b, mba_model_label(r, model));
 }
 
 static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, int run, int view)
@@ -321,7 +324,7 @@ static mba_status size_draw(mba_canvas *c, double width, const mba_stores *r, in
     char         label[96];
     (void)run;
     snprintf(label, sizeof label, "%s (log)", f.axis[view].name);
-    return family_draw(c, width, r->whatif, &f, view,
+    return family_draw(c, width, r, &f, view,
                        (mba_lines){ "Simulated time per token at other sizes", label, "µs per token", "µs per token",
                                     NULL, 0 });
 }
@@ -331,7 +334,7 @@ static void size_legend(mba_buf *b, const mba_stores *r, int run)
     (void)run;
     for (int i = 0; i < r->whatif->nmodels; i++)
         if (r->whatif->model[i].text)
-            mba_lines_legend(b, &(mba_line){ .name = r->whatif->model[i].name, .look = i, .simulated = true }, -1);
+            mba_lines_legend(b, &(mba_line){ .name = mba_model_label(r, i), .look = i, .simulated = true }, -1);
     mba_buf_put(b, "<li>hollow: SIMULATED</li>");
 }
 

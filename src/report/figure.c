@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "study/step_limits.h"
+#include "study/verdict_matrix.h"
 
 #define FIGURE(name) extern const mba_figure mba_figure_##name;
 #include "report/figures.def"
@@ -79,10 +80,23 @@ const char *mba_run_label(const mba_stores *r, int run)
     return r->run[run].label;
 }
 
-const char *mba_run_words(const mba_stores *r, int run)
+/* Models are simulated with our default kernels: runs of other programs and of the multi-kernel baseline have none. */
+int mba_run_model(const mba_stores *r, int run)
 {
     mba_assert(run >= 0 && run < r->n);
-    return r->run[run].words;
+    const mba_analysis *a = r->run[run].a;
+    if (mba_run_is_foreign(a) || mba_matrix_column_of(a) == MBA_COLUMN_BASELINE) return -1;
+    for (int m = 0; r->whatif && m < r->whatif->nmodels; m++)
+        if (!strcmp(r->whatif->model[m].name, a->workload)) return m;
+    return -1;
+}
+
+const char *mba_model_label(const mba_stores *r, int model)
+{
+    mba_assert(r->whatif && model >= 0 && model < r->whatif->nmodels);
+    for (int i = 0; i < r->shown; i++)
+        if (mba_run_model(r, i) == model) return mba_run_label(r, i);
+    return r->whatif->model[model].name;
 }
 
 mba_name mba_run_store(const mba_run *run)

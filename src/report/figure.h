@@ -45,8 +45,9 @@ void mba_section_link(mba_buf *b, const char *name, size_t n); /* "section 9", a
 
 /* ---- runs ---- */
 const char *mba_run_label(const mba_stores *r, int run);
-/* What the run is, in words of the first screen: "Mamba-2 (fused)"; the label where the matrix has no column for it. */
-const char *mba_run_words(const mba_stores *r, int run);
+/* The simulated model of a run; -1: none. And what the page calls a model: as its run, if that is shown. */
+int         mba_run_model(const mba_stores *r, int run);
+const char *mba_model_label(const mba_stores *r, int model);
 
 /* report.c: whether the earlier store (mba_stores_baseline) is of the run's workload, and its kernel of the same name,
  * operator, phase and shape; NULL: none. */

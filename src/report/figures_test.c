@@ -234,9 +234,10 @@ static void a_page_says_what_to_doubt(void **state)
     assert_ok(mba_stores_open(&r, path, 2));
     assert_string_equal(r.run[0].label, "made-up, 4 layers");
     assert_ok(mba_report_page(&b, &r));
-    has_line(&b, "id=\"doubts\">made-up, 4 layers: step times spread by 18 %: 0.005 to 0.006 ms");
-    has_line(&b, "<br>other: clocks were throttled: the GPU ran below its highest clock (thermal (software))");
-    has_line(&b, "<br><b>step times spread by 18 %");
+    has_line(&b, "<p>made-up, 4 layers: step times spread by 18 %: 0.005 to 0.006 ms");
+    has_line(&b,
+             "id=\"doubts\"><p>other: clocks were throttled: the GPU ran below its highest clock (thermal (software))");
+    has_line(&b, "<br><a href=\"#doubts\">with steps that spread</a>");
     mba_buf summary = { 0 };
     assert_ok(mba_report_summary(&summary, &r));
     has_line(&summary, "\"doubts\": [\"step times spread by 18 %");

@@ -318,13 +318,6 @@ static void one_card(mba_canvas *c, const card *k, const mba_stores *r, int run,
 
 /* ---- what would help: SIMULATED ---- */
 
-static int simulated_model(const mba_whatif *w, const mba_analysis *a)
-{
-    for (int m = 0; w && m < w->nmodels; m++)
-        if (!strcmp(w->model[m].name, a->workload)) return m;
-    return -1;
-}
-
 static void say_help(mba_buf *b, const mba_whatif *w, int m, const mba_doubled *best)
 {
     mba_assert(m >= 0 && m < w->nmodels && best->axis < w->ncurves);
@@ -364,7 +357,7 @@ static void help_card(mba_canvas *c, const mba_stores *r, int run)
 {
     mba_buf          *b = &c->out;
     const mba_whatif *w = r->whatif;
-    const int         m = simulated_model(w, r->run[run].a);
+    const int         m = mba_run_model(r, run);
     const mba_doubled best = m < 0 ? (mba_doubled){ 0, 0, 0 } : mba_wi_doubled(w, m, MBA_WI_STEP);
     char              unit[128];
     if (!(best.gain > 0)) {
@@ -462,18 +455,26 @@ void mba_part_findings(mba_canvas *c, const mba_stores *r)
 
 /* ---- claims ---- */
 
-/* How each claim is judged, the same for every run: a link of the matrix leads to its row. */
-static void rules(mba_buf *b, const mba_claim *c)
+#define CHIP "<span class=\"chip %s\">%s</span>" /* of a verdict, twice its name */
+
+/* How each claim is judged, the same for every run, and over all of them (m NULL: not): a link of the matrix leads to
+ * its row. */
+static void rules(mba_buf *b, const mba_claim *c, const mba_matrix *m)
 {
-    mba_buf_put(b,
-                "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"rules\"><table class=\"claims\">"
-                "<thead><tr><th scope=\"col\">id</th><th scope=\"col\">the study says</th><th scope=\"col\">rule</th>"
-                "<th scope=\"col\">refuted by</th></tr></thead><tbody>");
+    static const char *const heading[] = { "id", "the study says", "rule for one store", "refuted by",
+                                           "over all stores" };
+    const int                n = m ? 5 : 4;
+    mba_buf_put(b, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"rules\"><table class=\"claims\">"
+                   "<thead><tr>");
+    for (int j = 0; j < n; j++) mba_buf_add(b, "<th scope=\"col\">%s</th>", heading[j]);
+    mba_buf_put(b, "</tr></thead><tbody>");
     for (int k = 0; k < MBA_CLAIMS; k++) {
-        const char *cell[] = { c[k].id, c[k].claim, c[k].rule, c[k].refuted_by };
+        const char *cell[] = { c[k].id, c[k].claim, c[k].rule, c[k].refuted_by, m ? m->rule[k] : "" };
         mba_buf_add(b, "<tr id=\"rule-%s\">", c[k].id);
-        for (int j = 0; j < 4; j++) {
-            mba_buf_put(b, "<td>");
+        for (int j = 0; j < n; j++) {
+            if (j < 2) mba_buf_put(b, "<td>");
+            else mba_buf_add(b, "<td data-h=\"%s\">", heading[j]);
+            if (j == 4) mba_buf_add(b, CHIP ": ", mba_verdict_name(m->suite[k]), mba_verdict_name(m->suite[k]));
             mba_buf_html(b, cell[j] && *cell[j] ? cell[j] : "–");
             mba_buf_put(b, "</td>");
         }
@@ -484,7 +485,7 @@ static void rules(mba_buf *b, const mba_claim *c)
 
 static void chip_cell(mba_buf *b, mba_verdict v)
 {
-    mba_buf_add(b, "<td><span class=\"chip %s\">%s</span></td>", mba_verdict_name(v), mba_verdict_name(v));
+    mba_buf_add(b, "<td>" CHIP "</td>", mba_verdict_name(v), mba_verdict_name(v));
 }
 
 /* Without a matrix (m NULL) a run has its verdict; with one, what holds in this run and the verdict over all. */
@@ -529,7 +530,7 @@ mba_status mba_part_claims(mba_buf *b, const mba_stores *r)
     mba_matrix *m;
     MBA_TRY(mba_matrix_of_stores(&m, r));
     mba_claims_judge(r->run[0].a, any);
-    rules(b, any);
+    rules(b, any, m);
     if (m)
         mba_buf_put(b, "<p class=\"small\"><b>In this run</b>: what holds for it alone, as in its column of the <a "
                        "href=\"#verdicts\">matrix</a>. <b>Over all runs</b>: the verdict. They differ where a claim "

@@ -29,7 +29,7 @@ static runs runs_of(const mba_stores *r, const mba_matrix *m)
         for (int c = 0; m && c < MBA_COLUMNS; c++) column |= m->store[c] == r->run[i].a;
         if (!is_counted(&r->run[i]) || (i >= r->shown && !column)) continue;
         all.run[all.n] = &r->run[i];
-        all.label[all.n++] = mba_run_words(r, i);
+        all.label[all.n++] = mba_run_label(r, i);
     }
     return all;
 }
@@ -45,12 +45,19 @@ static const char *const paints[MBA_STEP_LIMITS] = {
     "l-tensor", "l-dram", "l-chip", "l-latency", "l-host", "l-unknown"
 };
 
+/* A label that does not break at its hyphen. */
+static void whole_label(mba_buf *b, const char *label)
+{
+    mba_buf_put(b, "<span class=\"nw\">");
+    mba_buf_html(b, mba_short(label, 40).s);
+    mba_buf_put(b, "</span>");
+}
+
 /* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
-static void limits_heading(mba_buf *b, const runs *r)
+static void limits_words(mba_buf *b, const runs *r)
 {
     mba_assert(r->n > 0 && r->n <= MBA_RUNS_MAX);
     bool any = false;
-    mba_buf_put(b, "<h2>");
     for (int l = 0; l < MBA_STEP_LIMITS; l++) {
         int of[MBA_RUNS_MAX], n = 0;
         for (int i = 0; i < r->n; i++)
@@ -63,11 +70,10 @@ static void limits_heading(mba_buf *b, const runs *r)
         mba_buf_put(b, l == MBA_STEP_PRODUCTS || l == MBA_STEP_CHIP ? " limit " : " limits ");
         for (int k = 0; k < n; k++) {
             mba_buf_put(b, !k ? "" : k == n - 1 ? " and " : ", ");
-            mba_buf_html(b, r->label[of[k]]);
+            whole_label(b, r->label[of[k]]);
         }
         any = true;
     }
-    mba_buf_put(b, "</h2>");
 }
 
 static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
@@ -93,8 +99,9 @@ static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
 static void limits_card(mba_buf *b, const runs *r)
 {
     card_open(b, "What limits each run");
-    limits_heading(b, r);
-    mba_buf_put(b, "<ul class=\"legend\">");
+    mba_buf_put(b, "<h2>");
+    limits_words(b, r);
+    mba_buf_put(b, "</h2><ul class=\"legend\">");
     for (int k = 0; k < MBA_STEP_LIMITS; k++) {
         bool seen = false;
         for (int i = 0; i < r->n; i++) seen |= mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).share[k] >= 0.005;
@@ -123,15 +130,15 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     mba_buf_html(b, label);
     mba_buf_put(b, "</b> <code>");
     mba_buf_html(b, mba_short(d.kernel->row->name, 40).s);
-    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b><small>≤ %.2f ×</small></div><p>",
-                mba_exact(100 * d.part).s, mba_two_digits(100 * d.part).s, 1 / (1 - d.part));
+    mba_buf_add(b, "</code></div><div class=\"fn\"><b data-x=\"%s\">%s %%</b></div><p>", mba_exact(100 * d.part).s,
+                mba_two_digits(100 * d.part).s);
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
         mba_buf_html(b, tip[0].remedy);
         mba_buf_add(b, "; saves up to <b data-x=\"%s\">%s %%</b> of the step.", mba_exact(100 * tip[0].step_saved).s,
                     mba_two_digits(100 * tip[0].step_saved).s);
     } else {
-        mba_buf_put(b, "No rule finds a single cause.");
+        mba_buf_put(b, "no rule finds a single cause.");
     }
     mba_buf_put(b, "</p></li>");
 }
@@ -143,27 +150,17 @@ static void fix_card(mba_buf *b, const mba_stores *r, const runs *all)
     mba_buf_put(b, "<h2><code>");
     mba_buf_html(b, most.kernel ? mba_short(most.kernel->row->name, 40).s : "none");
     mba_buf_put(b, "</code> of ");
-    mba_buf_html(b, most.kernel ? most.run->words : "these runs");
+    whole_label(b, most.kernel ? most.run->label : "these runs");
     mba_buf_add(b, " is worth most: %s %% of the step lie above its floor</h2><ul class=\"fx\">",
                 mba_two_digits(100 * most.part).s);
     for (int i = 0; i < all->n; i++) fix_row(b, all->run[i], all->label[i], all->run[i] == most.run);
-    mba_buf_put(b,
-                "</ul><p class=\"foot\">% of the step's GPU time above the kernel's floor, and what reaching the floor "
-                "would give; below, what to try first. The cards of all kernels rank the rest. <a "
-                "href=\"#explorer\">Kernels</a></p></div>");
+    mba_buf_put(
+        b, "</ul><p class=\"foot\">Of each run the kernel farthest from its floor: the % of the step's GPU time above "
+           "that floor, which no change of the kernel can exceed; below, what to try first. The cards of all "
+           "kernels rank the rest. <a href=\"#explorer\">Kernels</a></p></div>");
 }
 
 /* ---- the hardware that helps ---- */
-
-/* The simulated model of a run; -1: none. Models are simulated with our default kernels: runs of other programs and of
- * the multi-kernel baseline have none. */
-static int model_of(const mba_whatif *w, const mba_analysis *a)
-{
-    if (mba_run_is_foreign(a) || mba_matrix_column_of(a) == MBA_COLUMN_BASELINE) return -1;
-    for (int m = 0; m < w->nmodels; m++)
-        if (!strcmp(w->model[m].name, a->workload)) return m;
-    return -1;
-}
 
 static double clock_doubled(const mba_whatif *w, int m)
 {
@@ -173,56 +170,128 @@ static double clock_doubled(const mba_whatif *w, int m)
     return NAN;
 }
 
-/* A gain is uncertain by the errors of both of its times: the band of whole steps. */
-static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label)
+/* What doubling gives a model: the best single number with its band (a gain is uncertain by the errors of both of its
+ * times: the band of whole steps), and the clock. */
+typedef struct gain {
+    mba_doubled best;
+    double      low, high, clock;
+} gain;
+
+static gain gain_of(const mba_whatif *w, int m)
 {
     const mba_doubled best = mba_wi_doubled(w, m, MBA_WI_STEP);
-    const double clock = clock_doubled(w, m), low = best.gain * w->low / w->high, high = best.gain * w->high / w->low;
+    return (gain){ best, best.gain * w->low / w->high, best.gain * w->high / w->low, clock_doubled(w, m) };
+}
+
+/* How many models of the page are simulated, and how many of them one number helps. */
+static int helped_of(const mba_stores *r, int *all)
+{
+    int helped = 0;
+    *all = 0;
+    for (int i = 0; i < r->shown; i++) {
+        const int m = mba_run_model(r, i);
+        if (m < 0) continue;
+        ++*all;
+        helped += gain_of(r->whatif, m).low > FINDING;
+    }
+    return helped;
+}
+
+static void hardware_words(mba_buf *b, const mba_stores *r)
+{
+    int       all;
+    const int helped = helped_of(r, &all);
+    if (!helped) mba_buf_put(b, "No single number but the clock: the rest is latency");
+    else mba_buf_add(b, "Twice one number of the GPU helps %d of %d models, if power does not limit", helped, all);
+}
+
+/* The places of a scale that all rows share, in percent of its width. */
+static mba_scale scale_of(const mba_stores *r)
+{
+    double low = 1, high = 1;
+    for (int i = 0; i < r->shown; i++) {
+        if (mba_run_model(r, i) < 0) continue;
+        const gain g = gain_of(r->whatif, mba_run_model(r, i));
+        low = fmin(low, g.low);
+        high = fmax(high, fmax(g.high, g.clock));
+    }
+    return mba_lin(low - 0.02, high + 0.02, 0, 100);
+}
+
+static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label, mba_scale x)
+{
+    const gain  g = gain_of(w, m);
+    const char *name = w->curve[g.best.axis].name;
     mba_buf_put(b, "<li><div class=\"fl\"><b>");
     mba_buf_html(b, label);
     mba_buf_put(b, "</b> ");
-    if (low > FINDING) mba_buf_add(b, "twice the %s", w->curve[best.axis].name);
-    else if (high < clock) mba_buf_put(b, "only the clock: latency");
-    else mba_buf_add(b, "unclear: twice the %s", w->curve[best.axis].name);
-    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%s ×</b><small>%s to %s</small></div>",
-                mba_exact(best.gain).s, mba_two_digits(best.gain).s, mba_two_digits(low).s, mba_two_digits(high).s);
-    if (!isnan(clock)) mba_buf_add(b, "<p>Twice the clock: %s ×.</p>", mba_two_digits(clock).s);
+    if (g.low > FINDING) mba_buf_add(b, "twice the %s", name);
+    else if (g.high < g.clock) mba_buf_put(b, "only the clock: latency");
+    else mba_buf_add(b, "unclear: twice the %s", name);
+    mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%s ×</b> <small>%s to %s</small></div>",
+                mba_exact(g.best.gain).s, mba_two_digits(g.best.gain).s, mba_two_digits(g.low).s,
+                mba_two_digits(g.high).s);
+    mba_buf_add(b, "<div class=\"gb\" aria-hidden=\"true\"><i class=\"one\" style=\"--x:%.1f\"></i>", mba_at(x, 1));
+    mba_buf_add(b, "<i class=\"rg\" style=\"--x:%.1f;--w:%.1f\"></i><i class=\"at\" style=\"--x:%.1f\"></i>",
+                mba_at(x, g.low), mba_at(x, g.high) - mba_at(x, g.low), mba_at(x, g.best.gain));
+    if (!isnan(g.clock)) mba_buf_add(b, "<i class=\"ck\" style=\"--x:%.1f\"></i>", mba_at(x, g.clock));
+    mba_buf_put(b, "</div>");
+    if (!isnan(g.clock)) mba_buf_add(b, "<p>Twice the clock: %s ×.</p>", mba_two_digits(g.clock).s);
     mba_buf_put(b, "</li>");
 }
 
 static void hardware_card(mba_buf *b, const mba_stores *r)
 {
     const mba_whatif *w = r->whatif;
-    int               helped = 0, all = 0;
-    for (int i = 0; i < r->shown; i++) {
-        const int m = model_of(w, r->run[i].a);
-        if (m < 0) continue;
-        all++;
-        helped += mba_wi_doubled(w, m, MBA_WI_STEP).gain * w->low / w->high > FINDING;
-    }
+    const mba_scale   x = scale_of(r);
     card_open(b, "Hardware that helps · SIMULATED");
-    if (!helped) mba_buf_put(b, "<h2>No single number but the clock: the rest is latency</h2>");
-    else
-        mba_buf_add(b, "<h2>Twice one number of the GPU helps %d of %d models, if power does not limit</h2>", helped,
-                    all);
-    mba_buf_put(b, "<ul class=\"fx\">");
+    mba_buf_put(b, "<h2>");
+    hardware_words(b, r);
+    mba_buf_put(b, "</h2><ul class=\"legend\"><li><i class=\"key at\"></i>best number but the clock, doubled, and "
+                   "its band</li><li><i class=\"key ck\"></i>clock doubled</li></ul><ul class=\"fx\">");
     for (int i = 0; i < r->shown; i++)
-        if (model_of(w, r->run[i].a) >= 0) gain_row(b, w, model_of(w, r->run[i].a), mba_run_words(r, i));
+        if (mba_run_model(r, i) >= 0) gain_row(b, w, mba_run_model(r, i), mba_run_label(r, i), x);
     mba_buf_add(b,
-                "</ul><p class=\"foot\">The best single number of an %s, doubled; the clock, which speeds up "
-                "everything, apart. Bands from the errors of whole steps (measured over predicted %s to %s); "
-                "what-ifs of SSM kernels were checked on imitated machines alone, and power is left out. <a "
-                "href=\"#fig13\">What-if</a></p></div>",
+                "</ul><p class=\"foot\">On an %s; the line is 1 ×. Bands: errors of whole steps (measured over "
+                "predicted %s to %s). What-ifs of SSM kernels were checked on imitated machines alone; power is left "
+                "out. <a href=\"#fig13\">What-if</a></p></div>",
                 w->machine, mba_two_digits(w->low).s, mba_two_digits(w->high).s);
+}
+
+/* ---- in words ---- */
+
+void mba_part_limits(mba_buf *b, const mba_stores *r, const mba_matrix *m)
+{
+    const runs     all = runs_of(r, m);
+    const mba_gain most = mba_most_to_gain(r);
+    if (!all.n) return;
+    mba_buf_put(b, "<b>");
+    limits_words(b, &all);
+    mba_buf_put(b, "</b>");
+    if (most.kernel) {
+        mba_buf_put(b, "; most to gain: ");
+        mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
+        mba_buf_put(b, " of ");
+        whole_label(b, most.run->label);
+        mba_buf_add(b, ", %s\u00a0%% of the step", mba_two_digits(100 * most.part).s);
+    }
+    if (r->whatif && r->whatif->nmodels) {
+        int       of;
+        const int helped = helped_of(r, &of);
+        if (helped) mba_buf_add(b, "; doubling one number of the GPU helps %d of %d models (SIMULATED)", helped, of);
+        else mba_buf_put(b, "; no single number of the GPU but its clock would help (SIMULATED)");
+    }
+    mba_buf_put(b, ". ");
 }
 
 void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m)
 {
     const runs all = runs_of(r, m);
     if (!all.n) return;
-    mba_buf_put(b, "<div class=\"fcards\">");
+    const bool simulated = r->whatif && r->whatif->nmodels;
+    mba_buf_add(b, "<div class=\"fcards%s\">", simulated ? " three" : "");
     limits_card(b, &all);
     fix_card(b, r, &all);
-    if (r->whatif && r->whatif->nmodels) hardware_card(b, r);
+    if (simulated) hardware_card(b, r);
     mba_buf_put(b, "</div>");
 }

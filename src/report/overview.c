@@ -166,7 +166,7 @@ static void what_was_found(mba_buf *b, const mba_stores *r)
         mba_buf_put(b, " Largest possible gain: <b>");
         mba_buf_html(b, mba_short(most.kernel->row->name, 40).s);
         mba_buf_put(b, "</b>");
-        if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->words);
+        if (r->shown > 1) mba_buf_put(b, " in "), mba_buf_html(b, most.run->label);
         mba_buf_add(b, ", %s\u00a0%% of the step above its floor, which %s sets.", mba_num(100 * most.part).s,
                     mba_floor_words(most.kernel->bound));
     }
@@ -182,7 +182,7 @@ static void what_would_help(mba_buf *b, const mba_stores *r)
                 " SIMULATED: of all numbers of an %s except its clock, doubling the %s helps most, <b>%s "
                 "×</b> for ",
                 w->machine, w->curve[d.axis].name, mba_num(d.gain).s);
-    mba_buf_html(b, w->model[d.model].name);
+    mba_buf_html(b, mba_model_label(r, d.model));
     mba_buf_put(b, ".");
 }
 
@@ -203,7 +203,7 @@ static void strip(mba_svg *s, const mba_run *run, double left, double right, dou
         const double part = mba_class_s(a, k) / a->busy_s, w = (right - left) * part;
         if (w >= 0.6)
             mba_svg_bar(s, at, y, w, h, "bar", mba_kind_paint(k),
-                        mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", run->words, mba_kind_long(k),
+                        mba_tip(s->c, "%s · %s|%s ms, %s %% of the kernel time", run->label, mba_kind_long(k),
                                 mba_num(1e3 * mba_class_s(a, k)).s, mba_num(100 * part).s),
                         NULL);
         if (w > 30)
@@ -221,13 +221,13 @@ static void facts(mba_svg *s, const mba_run *run, double y)
     if (a->plain_s > 0 && a->units > 0)
         snprintf(rate, sizeof rate, "%s %s/s", mba_num(a->units / a->plain_s).s, *a->unit ? a->unit : "units");
     if (s->narrow) {
-        mba_svg_text(s, 0, y + 11, "b", 's', "%s", mba_short(run->words, 28).s);
+        mba_svg_text(s, 0, y + 11, "b", 's', "%s", mba_short(run->label, 28).s);
         mba_svg_text(s, s->w, y + 11, "", 'e', "%s ms", mba_num(ms).s);
         mba_svg_text(s, 0, y + 46, "t3", 's', "%s", rate);
         if (!isnan(met)) mba_svg_text(s, s->w, y + 46, "t3", 'e', "%s %% of floor", mba_num(met).s);
         return;
     }
-    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->words, 24).s);
+    mba_svg_text(s, 206, y + 15, "b", 'e', "%s", mba_short(run->label, 24).s);
     mba_svg_text(s, 656, y + 15, "b", 'e', "%s ms", mba_num(ms).s);
     mba_svg_text(s, 772, y + 15, "t2", 'e', "%s", rate);
     if (!isnan(met)) mba_svg_text(s, 860, y + 15, "t2", 'e', "%s %%", mba_num(met).s);
@@ -263,7 +263,7 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
     const bool          plain = !isnan(a->plain_s), attached = !isnan(a->attached_s);
     if (!plain && !attached && isnan(a->timeline_s)) return;
     mba_buf_put(b, "<p class=\"small\">Times of a step of ");
-    mba_buf_html(b, mba_run_words(r, run));
+    mba_buf_html(b, mba_run_label(r, run));
     if (plain)
         mba_buf_add(b, ": <b>%s ms</b> without profiler (step times and rates of this page)",
                     mba_num(1e3 * a->plain_s).s);
@@ -276,9 +276,9 @@ static void step_times(mba_buf *b, const mba_stores *r, int run)
         if (!isnan(a->queued_s))
             mba_buf_add(b, ", back to back, where steps without profiler take %s ms", mba_num(1e3 * a->queued_s).s);
     }
-    for (int m = 0; w && m < w->nmodels; m++)
-        if (!strcmp(w->model[m].name, a->workload) && !isnan(w->model[m].measured_ms[MBA_WI_STEP]))
-            mba_buf_add(b, "; <b>%s ms</b> SIMULATED (What-if only)", mba_num(w->model[m].base.of[MBA_WI_STEP].ms).s);
+    const int m = mba_run_model(r, run);
+    if (m >= 0 && !isnan(w->model[m].measured_ms[MBA_WI_STEP]))
+        mba_buf_add(b, "; <b>%s ms</b> SIMULATED (What-if only)", mba_num(w->model[m].base.of[MBA_WI_STEP].ms).s);
     mba_buf_put(b, ".</p>");
 }
 

@@ -20,7 +20,7 @@ void mba_run_switch(mba_buf *b, const mba_stores *r)
         mba_buf_add(b, "<button value=\"%d\" aria-pressed=\"%s\" title=\"", i, i ? "false" : "true");
         mba_buf_html(b, mba_run_store(&r->run[i]).s);
         mba_buf_put(b, "\">");
-        mba_buf_html(b, mba_run_words(r, i));
+        mba_buf_html(b, mba_run_label(r, i));
         mba_buf_put(b, "</button>");
     }
     mba_buf_put(b, "</div></div>");
@@ -90,9 +90,11 @@ static mba_status drawings(mba_canvas *c, const mba_figure *f, const mba_stores 
 
 static mba_status numbers(mba_buf *b, const mba_figure *f, const mba_stores *r, int run)
 {
-    mba_grid g;
-    char     caption[160];
-    snprintf(caption, sizeof caption, "%s, %s", f->name, run < 0 ? "all runs" : mba_run_label(r, run));
+    mba_grid    g;
+    char        caption[160];
+    const char *label = run < 0 ? "all runs" : mba_run_label(r, run);
+    const char *preset = run < 0 || !strcmp(label, r->run[run].a->workload) ? "" : r->run[run].a->workload;
+    snprintf(caption, sizeof caption, "%s, %.60s%s%.60s", f->name, label, *preset ? ", " : "", preset);
     mba_grid_begin(&g, f->columns);
     const mba_status st = f->numbers(&g, r, run);
     mba_assert(st != MBA_OK || mba_grid_is_whole(&g));
@@ -116,15 +118,18 @@ static void source(mba_buf *b, const mba_stores *r, int run)
     mba_buf_put(b, "<p class=\"src\">");
     mba_buf_html(b, mba_run_label(r, run < 0 ? 0 : run));
     mba_buf_put(b, " · ");
+    mba_buf_html(b, mba_run_store(&r->run[run < 0 ? 0 : run]).s);
+    mba_buf_put(b, " · ");
     mba_buf_html(b, *mba_run_device(a) ? mba_run_device(a) : "unknown device");
     if (a->whole_program) mba_buf_put(b, " · the whole program");
     else if (a->steps) mba_buf_add(b, " · %lld step%s profiled", (long long)a->steps, a->steps == 1 ? "" : "s");
     if (date) mba_buf_put(b, " · "), mba_buf_html(b, date);
     if (command) mba_buf_put(b, "<br><code>"), mba_buf_html(b, mba_short(command, 200).s), mba_buf_put(b, "</code>");
     mba_doubt d[MBA_DOUBTS_MAX];
-    for (int i = 0, n = mba_doubts_of(d, a); i < n; i++)
-        mba_buf_put(b, "<br><b>"), mba_buf_html(b, d[i].text), mba_buf_put(b, "</b>");
-    mba_buf_put(b, "</p>");
+    const int n = mba_doubts_of(d, a);
+    for (int i = 0; i < n; i++)
+        mba_buf_add(b, "%s%s", i ? ", " : "<br><a href=\"#doubts\">with ", mba_doubt_name(d[i].kind));
+    mba_buf_put(b, n ? "</a></p>" : "</p>");
 }
 
 static mba_status block(mba_canvas *c, const mba_figure *f, const mba_stores *r, int run)
@@ -246,20 +251,39 @@ static void navigation(mba_buf *b, const mba_stores *r)
     mba_buf_put(b, "</ol><p class=\"key\">○ no data yet</p></nav>");
 }
 
-/* The warnings of doubts.h, for each run. */
-static void doubts(mba_buf *b, const mba_stores *r)
+/* What a warning says of each run, where more than one has it. */
+static void doubts_of_runs(mba_buf *b, const mba_stores *r, mba_doubt_kind kind)
 {
-    bool any = false;
+    mba_buf_put(b, "<details class=\"dt\"><summary>each run</summary>");
     for (int i = 0; i < r->n; i++) {
         mba_doubt d[MBA_DOUBTS_MAX];
-        for (int k = 0, n = mba_doubts_of(d, r->run[i].a); k < n; k++, any = true) {
-            mba_buf_put(b, any ? "<br>" : "<p class=\"banner\" id=\"doubts\">");
-            mba_buf_html(b, mba_run_words(r, i));
-            mba_buf_put(b, ": ");
+        for (int k = 0, n = mba_doubts_of(d, r->run[i].a); k < n; k++) {
+            if (d[k].kind != kind) continue;
+            mba_buf_put(b, "<b>");
+            mba_buf_html(b, mba_run_label(r, i));
+            mba_buf_put(b, "</b>: ");
             mba_buf_html(b, d[k].text);
+            mba_buf_put(b, "<br>");
         }
     }
-    if (any) mba_buf_put(b, "</p>");
+    mba_buf_put(b, "</details>");
+}
+
+/* The warnings of doubts.h, a line of each kind. */
+static void doubts(mba_buf *b, const mba_stores *r)
+{
+    mba_analysis *a[MBA_RUNS_MAX];
+    mba_doubt     d[MBA_DOUBTS_MAX];
+    for (int i = 0; i < r->n; i++) a[i] = r->run[i].a;
+    const int n = mba_doubts_together(d, a, r->n);
+    for (int k = 0; k < n; k++) {
+        mba_buf_put(b, k ? "<p>" : "<div class=\"banner\" id=\"doubts\"><p>");
+        if (d[k].stores == 1) mba_buf_html(b, mba_run_label(r, d[k].first)), mba_buf_put(b, ": ");
+        mba_buf_html(b, d[k].text);
+        mba_buf_put(b, "</p>");
+        if (d[k].stores > 1) doubts_of_runs(b, r, d[k].kind);
+    }
+    if (n) mba_buf_put(b, "</div>");
 }
 
 /* What a reader must know before the first number: synthetic data, stores left out, warnings. */
@@ -399,7 +423,7 @@ static mba_status data(mba_canvas *c, const mba_stores *r)
     mba_buf_put(b, "],\n\"kernels\":");
     MBA_TRY(mba_part_kernels_json(b, r));
     mba_buf_put(b, ",\n\"whatif\":");
-    mba_part_whatif_json(b, r->whatif);
+    mba_part_whatif_json(b, r);
     mba_buf_put(b, ",\n\"tips\":");
     mba_page_tips(c);
     mba_buf_put(b, "}</script>\n");

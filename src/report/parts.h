@@ -22,6 +22,7 @@ void                mba_part_verdicts(mba_canvas *c, const mba_stores *r, const 
 
 /* first_screen.c: what limits each run, the kernel to fix, the hardware that helps; nothing without GPU counters. */
 void mba_part_cards(mba_buf *b, const mba_stores *r, const mba_matrix *m);
+void mba_part_limits(mba_buf *b, const mba_stores *r, const mba_matrix *m); /* the same in a sentence */
 
 /* questions.c: the open questions of the study. On the first screen, each with its answer and how sure it is; in a
  * section, the question above the heading of the figure that answers it, and how sure that is below it. Nothing for
@@ -39,8 +40,8 @@ MBA_MUST mba_status mba_part_claims(mba_buf *b, const mba_stores *r);
 MBA_MUST mba_status mba_part_explorer(mba_buf *b, const mba_stores *r);
 MBA_MUST mba_status mba_part_kernels_json(mba_buf *b, const mba_stores *r);
 
-/* whatif_json.c: what the sliders choose among, and operators on every machine; null where w is NULL. */
-void mba_part_whatif_json(mba_buf *b, const mba_whatif *w);
+/* whatif_json.c: what the sliders choose among, and operators on every machine; null without the simulator. */
+void mba_part_whatif_json(mba_buf *b, const mba_stores *r);
 
 /* fig_timeline.c: the events of a step, for the script that zooms into them. */
 MBA_MUST mba_status mba_timeline_json(mba_buf *b, const mba_analysis *a);

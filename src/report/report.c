@@ -61,18 +61,18 @@ static void name_run(mba_stores *r, int i)
     name_layers(run);
 }
 
-/* Runs that stand for a column of the matrix of verdicts have its title; a set of fewer than two columns has none. */
-static void name_in_words(mba_stores *r)
+/* Runs that stand for a column of the matrix of verdicts have its title, everywhere on the page; a set of fewer than
+ * two columns has none. */
+static void name_by_column(mba_stores *r)
 {
     const mba_analysis *column[MBA_COLUMNS];
     mba_analysis       *store[MBA_RUNS_MAX];
     for (int i = 0; i < r->n; i++) store[i] = r->run[i].a;
     mba_matrix_choose(column, store, r->n);
     for (int i = 0; i < r->n; i++) {
-        memcpy(r->run[i].words, r->run[i].label, sizeof r->run[i].words);
         for (int c = 0; c < MBA_COLUMNS && mba_has_matrix(r); c++)
             if (column[c] == store[i])
-                snprintf(r->run[i].words, sizeof r->run[i].words, "%s", mba_matrix_column_title((mba_matrix_column)c));
+                snprintf(r->run[i].label, sizeof r->run[i].label, "%s", mba_matrix_column_title((mba_matrix_column)c));
     }
 }
 
@@ -82,7 +82,7 @@ void mba_stores_show(mba_stores *r, int shown)
 {
     r->shown = shown > 0 && shown < r->n ? shown : r->n;
     for (int i = 0; i < r->n; i++) name_run(r, i);
-    name_in_words(r);
+    name_by_column(r);
 }
 
 static void set_beside(mba_stores *r)

@@ -22,8 +22,7 @@ enum { MBA_RUNS_MAX = MBA_BESIDE_MAX + 1 };
 typedef struct mba_run {
     mba_store    *store;
     mba_analysis *a;
-    char          label[384];                   /* by its workload, or by its file */
-    char          words[384];                   /* what it is: as the matrix of verdicts calls it; else its label */
+    char          label[384];                   /* as the matrix of verdicts calls it; else by its workload or file */
     int64_t       operands, parameters, blocks; /* number of rows in these tables */
     double        l2_bytes_s, l1_bytes_s;       /* by the machine file, if the run did not measure them; NaN */
     mba_energy    energy;

@@ -416,7 +416,7 @@ if (wi && W) {
     e.append(...kids);
     return e;
   };
-  const pick = make("select", {id: "wi-model"}, ...W.models.map((m, i) => new Option(`${m.name}, ${m.batch}`, i)));
+  const pick = make("select", {id: "wi-model"}, ...W.models.map((m, i) => new Option(`${m.label}, ${m.batch}`, i)));
   const part = make("select", {id: "wi-part"}, new Option("the whole step", 0), new Option("its SSM operators only", 1));
   const axis = make("select", {id: "wi-axis"}, ...W.sliders.map((s, i) => new Option(s.name, i)));
   const slider = W.sliders.map(s => {

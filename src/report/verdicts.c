@@ -47,18 +47,42 @@ static void sentence(mba_buf *b, const char *begin, const char *text)
 
 static void where_time_goes(mba_buf *b, const mba_matrix *m)
 {
-    const double theirs[2] = { number_of(m, 0, MBA_COLUMN_MAMBA_SSM), number_of(m, 1, MBA_COLUMN_MAMBA_SSM) },
-                 ours[2] = { number_of(m, 0, MBA_COLUMN_FUSED), number_of(m, 1, MBA_COLUMN_FUSED) };
-    if (isnan(theirs[0] + theirs[1] + ours[0] + ours[1])) {
+    const bool              peer = m->store[MBA_COLUMN_MAMBA_SSM] != NULL;
+    const mba_matrix_column first = peer ? MBA_COLUMN_MAMBA_SSM : MBA_COLUMN_BASELINE;
+    const double            many[2] = { number_of(m, 0, first), number_of(m, 1, first) },
+                 fused[2] = { number_of(m, 0, MBA_COLUMN_FUSED), number_of(m, 1, MBA_COLUMN_FUSED) };
+    if (isnan(many[0] + many[1] + fused[0] + fused[1])) {
         sentence(b, "Matrix products: ", m->sentence[0]);
         sentence(b, "SSM operators: ", m->sentence[1]);
         return;
     }
     mba_buf_add(b,
-                "With mamba_ssm's kernels <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of the "
-                "GPU time of a "
+                "With %s <b>SSM operators take %.0f\u00a0%% and matrix products %.0f\u00a0%% of the GPU time of a "
                 "Mamba-2 step</b>; fused, %.0f and %.0f\u00a0%%. ",
-                theirs[1], theirs[0], ours[1], ours[0]);
+                peer ? "mamba_ssm's kernels" : "one kernel for each step of SSD", many[1], many[0], fused[1], fused[0]);
+}
+
+/* The two causes that the study names for slow SSM kernels, in one sentence. */
+static void say_causes(mba_buf *b, const mba_matrix *m)
+{
+    static const char *const words[MBA_VERDICTS] = {
+        [MBA_REPRODUCED] = "holds", [MBA_DEPENDS] = "depends", [MBA_REFUTED] = "does not hold"
+    };
+    static const struct {
+        int         claim;
+        const char *cause;
+    } causes[] = { { 4, "short-lived blocks keep bandwidth low" }, { 6, "mixed kernels are vector-bound" } };
+    bool any = false;
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        const int   claim = causes[i].claim;
+        const char *verdict = words[m->suite[claim]];
+        if (!verdict || !*m->sentence[claim]) continue;
+        mba_buf_add(b, "%s<b>%s %s (F%d) %s</b>: ", any ? "; " : "", any ? "that" : "That", causes[i].cause, claim + 1,
+                    verdict);
+        mba_buf_html(b, m->sentence[claim]);
+        any = true;
+    }
+    if (any) mba_buf_put(b, ".");
 }
 
 /* ---- matrix ---- */
@@ -131,7 +155,8 @@ static void row(mba_canvas *c, const mba_stores *r, const mba_matrix *m, int i)
     mba_buf_put(b, "</span></td></tr>\n");
 }
 
-/* What stands in brackets has a line of its own; "MambaVision" may break before its second capital, within a word. */
+/* What stands in brackets has a line of its own; "MambaVision" may break before its second capital, "mamba_ssm" behind
+ * its underscore. */
 static void column_heading(mba_buf *b, const char *title, const char *store)
 {
     mba_buf_put(b, "<th scope=\"col\" title=\"");
@@ -139,7 +164,7 @@ static void column_heading(mba_buf *b, const char *title, const char *store)
     mba_buf_put(b, "\">");
     for (const char *at = title; *at; at++) {
         const bool capital = *at >= 'A' && *at <= 'Z' && at > title && at[-1] >= 'a' && at[-1] <= 'z';
-        mba_buf_add(b, "%s%c", *at == '(' ? "<br>" : capital ? "<wbr>" : "", *at);
+        mba_buf_add(b, "%s%c%s", *at == '(' ? "<br>" : capital ? "<wbr>" : "", *at, *at == '_' ? "<wbr>" : "");
     }
     mba_buf_put(b, "</th>");
 }
@@ -149,9 +174,8 @@ void mba_part_verdicts(mba_canvas *c, const mba_stores *r, const mba_matrix *m)
     mba_buf *b = &c->out;
     mba_buf_put(b, "<article id=\"verdicts\" aria-label=\"verdicts\"><p class=\"abstract\">");
     where_time_goes(b, m);
-    sentence(b, "Thread blocks (F5): <b>", m->sentence[4]);
-    if (*m->sentence[4]) mba_buf_put(b, "</b>");
-    sentence(b, "Mixed kernels (F7): ", m->sentence[6]);
+    mba_part_limits(b, r, m);
+    say_causes(b, m);
     mba_buf_put(b, "</p>");
     heading(b, m);
     mba_buf_put(b, "<table class=\"matrix\"><caption class=\"small\">A mark says what holds in that column; the last "

@@ -20,11 +20,15 @@ static void step_json(mba_buf *b, const mba_wi_step *s)
     mba_buf_put(b, "]");
 }
 
-static void model_json(mba_buf *b, const mba_whatif *w, const mba_wi_model *m)
+static void model_json(mba_buf *b, const mba_stores *r, int model)
 {
-    const int n = mba_wi_grid_size(w);
+    const mba_whatif   *w = r->whatif;
+    const mba_wi_model *m = &w->model[model];
+    const int           n = mba_wi_grid_size(w);
     mba_buf_put(b, "{\"name\":");
     mba_buf_json(b, m->name);
+    mba_buf_put(b, ",\"label\":");
+    mba_buf_json(b, mba_model_label(r, model));
     mba_buf_put(b, ",\"batch\":");
     mba_buf_json(b, m->batch);
     mba_buf_put(b, ",\"unit\":");
@@ -52,8 +56,9 @@ static void model_json(mba_buf *b, const mba_whatif *w, const mba_wi_model *m)
     mba_buf_put(b, "}}");
 }
 
-void mba_part_whatif_json(mba_buf *b, const mba_whatif *w)
+void mba_part_whatif_json(mba_buf *b, const mba_stores *r)
 {
+    const mba_whatif *w = r->whatif;
     if (!w) {
         mba_buf_put(b, "null");
         return;
@@ -74,7 +79,7 @@ void mba_part_whatif_json(mba_buf *b, const mba_whatif *w)
     mba_buf_put(b, "],\"models\":[");
     for (int i = 0; i < w->nmodels; i++) {
         if (i) mba_buf_put(b, ",\n");
-        model_json(b, w, &w->model[i]);
+        model_json(b, r, i);
     }
     mba_buf_put(b, "]}");
 }

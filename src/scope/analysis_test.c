@@ -104,6 +104,37 @@ static void a_store_says_what_is_doubtful(void **state)
     end();
 }
 
+/* Two of three stores have one warning each way: a line of each kind, with the range of those that have it. */
+static void warnings_of_a_kind_are_one_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *reason;
+        double      longer_s, mhz;
+    } made[] = { { "x.db", "power limit", 2, 1500 }, { "y.db", "no", 0, 2000 }, { "z.db", "thermal", 3, 1800 } };
+    mba_store    *of[3];
+    mba_analysis *a[3];
+    mba_doubt     d[MBA_DOUBTS_MAX];
+    for (int i = 0; i < 3; i++) {
+        begin_doubts(made[i].name, made[i].longer_s, made[i].mhz, made[i].reason);
+        of[i] = store, a[i] = view;
+    }
+    assert_int_equal(mba_doubts_together(d, a, 3), 2);
+    assert_int_equal(d[0].stores, 2);
+    assert_string_equal(d[0].text, "clocks were throttled in 2 of 3 runs: the GPU ran at 1500 to 2000 of 2000 MHz "
+                                   "(power limit, thermal); at other clocks the same kernels take other times");
+    assert_string_equal(d[1].text, "step times spread by 20 to 30 % in 2 of 3 runs");
+    assert_int_equal(mba_doubts_together(d, a + 1, 2), 2);
+    assert_int_equal(d[1].stores, 1);
+    assert_int_equal(d[1].first, 1);
+    assert_non_null(strstr(d[1].text, "step times spread by 30 %: "));
+    assert_int_equal(mba_doubts_together(d, a + 1, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        store = of[i], view = a[i];
+        end();
+    }
+}
+
 /* A mean over less than 5 s of a meter that moves in tenths of a second is none. */
 static void energy_of_a_short_window_does_not_count(void **state)
 {
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(times_are_those_of_a_step),
         cmocka_unit_test(a_copy_beside_the_step_is_no_part_of_its_time),
         cmocka_unit_test(a_store_says_what_is_doubtful),
+        cmocka_unit_test(warnings_of_a_kind_are_one_line),
         cmocka_unit_test(energy_of_a_short_window_does_not_count),
         cmocka_unit_test(gaps_are_less_what_records_cost),
         cmocka_unit_test(floors_are_the_largest_of_four),

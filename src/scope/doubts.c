@@ -91,15 +91,89 @@ static bool doubt_end(mba_doubt *out, const mba_analysis *a)
     return true;
 }
 
+static bool (*const doubt_of[MBA_DOUBTS_MAX])(mba_doubt *out, const mba_analysis *a) = { doubt_clocks, doubt_steps,
+                                                                                         doubt_loop, doubt_end };
+
+const char *mba_doubt_name(mba_doubt_kind kind)
+{
+    static const char *const names[] = { "throttled clocks", "steps that spread", "steps that were not marked",
+                                         "a program that did not end" };
+    mba_assert(kind < MBA_DOUBTS_MAX);
+    return names[kind];
+}
+
 int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a)
 {
     int n = 0;
-    n += doubt_clocks(&out[n], a);
-    n += doubt_steps(&out[n], a);
-    n += doubt_loop(&out[n], a);
-    n += doubt_end(&out[n], a);
-    mba_assert(n <= MBA_DOUBTS_MAX);
+    for (int kind = 0; kind < MBA_DOUBTS_MAX; kind++) {
+        mba_doubt d = { (mba_doubt_kind)kind, 1, 0, "" };
+        if (doubt_of[kind](&d, a)) out[n++] = d;
+    }
     return n;
+}
+
+/* ---- of several stores ---- */
+
+static void see_clocks(mba_clocks *d, const mba_analysis *a)
+{
+    const mba_clocks c = mba_clocks_of(a);
+    d->low = fmin(d->low, c.low);
+    d->high = fmax(d->high, c.high);
+    d->most = fmax(d->most, c.most);
+    add_reason(d, c.reasons);
+}
+
+static void see_spread(mba_clocks *d, const mba_analysis *a)
+{
+    const double percent = 100 * (a->spread.high_s - a->spread.low_s) / a->spread.median_s;
+    d->low = fmin(d->low, percent);
+    d->high = fmax(d->high, percent);
+}
+
+static void say_together(mba_doubt *out, const mba_clocks *d, int n)
+{
+    char at[96] = "";
+    switch (out->kind) {
+    case MBA_DOUBT_CLOCKS:
+        if (!isnan(d->low)) snprintf(at, sizeof at, " at %.0f to %.0f of %.0f MHz", d->low, d->high, d->most);
+        snprintf(out->text, sizeof out->text,
+                 "clocks were throttled in %d of %d runs: the GPU ran%s%s%.120s%s; at other clocks the same kernels "
+                 "take other times",
+                 out->stores, n, *at ? at : " below its highest clock", *d->reasons ? " (" : "", d->reasons,
+                 *d->reasons ? ")" : "");
+        break;
+    case MBA_DOUBT_SPREAD:
+        snprintf(out->text, sizeof out->text, "step times spread by %.0f to %.0f %% in %d of %d runs", d->low, d->high,
+                 out->stores, n);
+        break;
+    case MBA_DOUBT_LOOP:
+        snprintf(out->text, sizeof out->text,
+                 "steps of %d of %d runs were not marked: they were detected, or the whole program counts as one",
+                 out->stores, n);
+        break;
+    default:
+        snprintf(out->text, sizeof out->text, "the programs of %d of %d runs failed or were interrupted", out->stores,
+                 n);
+    }
+}
+
+int mba_doubts_together(mba_doubt out[MBA_DOUBTS_MAX], mba_analysis *const *a, int n)
+{
+    int kinds = 0;
+    mba_assert(n >= 0);
+    for (int kind = 0; kind < MBA_DOUBTS_MAX; kind++) {
+        mba_doubt  all = { (mba_doubt_kind)kind, 0, 0, "" }, d;
+        mba_clocks of = { NAN, NAN, NAN, NAN, "" }; // or the lowest and highest spread
+        for (int i = 0; i < n; i++) {
+            if (!doubt_of[kind](&d, a[i])) continue;
+            if (!all.stores++) all.first = i, memcpy(all.text, d.text, sizeof all.text);
+            if (kind == MBA_DOUBT_CLOCKS) see_clocks(&of, a[i]);
+            if (kind == MBA_DOUBT_SPREAD) see_spread(&of, a[i]);
+        }
+        if (all.stores > 1) say_together(&all, &of, n);
+        if (all.stores) out[kinds++] = all;
+    }
+    return kinds;
 }
 
 /* ---- more than 100 % of a floor ---- */
@@ -118,7 +192,7 @@ mba_above mba_above_floor(const mba_analysis *a, const mba_kernel_view *k)
 mba_doubt mba_above_words(const mba_analysis *a, mba_above why)
 {
     mba_assert(why < MBA_ABOVES);
-    mba_doubt    d = { "" };
+    mba_doubt    d = { .text = "" };
     char         ceiling[96] = "";
     const bool   tensor = why == MBA_ABOVE_PRODUCT;
     const double best = tensor ? a->best.tensor : a->best.dram, sheet = tensor ? a->sheet.tensor : a->sheet.dram;

@@ -10,15 +10,29 @@
 
 #include "scope/analysis.h"
 
-enum { MBA_DOUBTS_MAX = 4 };
+typedef enum mba_doubt_kind {
+    MBA_DOUBT_CLOCKS,
+    MBA_DOUBT_SPREAD,
+    MBA_DOUBT_LOOP,
+    MBA_DOUBT_END,
+    MBA_DOUBTS_MAX
+} mba_doubt_kind;
+const char *mba_doubt_name(mba_doubt_kind kind); /* "throttled clocks", .. */
+
 typedef struct mba_doubt {
-    char text[320];
+    mba_doubt_kind kind;
+    int            stores, first; /* how many have it, and which is the first of them */
+    char           text[400];
 } mba_doubt;
 
 /* Warns about throttled clocks, step times that spread, and programs whose steps are not known or that were
  * interrupted. The spread is the distance from the 10th to the 90th percentile over the median (with fewer than 11
  * steps: from shortest to longest); above 10 % it is a warning. */
 int mba_doubts_of(mba_doubt out[MBA_DOUBTS_MAX], const mba_analysis *a);
+
+/* The warnings of several stores, one per kind: that of the store if one has it, else how many have it and its
+ * range. */
+int mba_doubts_together(mba_doubt out[MBA_DOUBTS_MAX], mba_analysis *const *a, int n);
 
 /* The SM clock in MHz while steps ran, by the driver; NaN: not known. reasons: why it was throttled; may be "". */
 typedef struct mba_clocks {

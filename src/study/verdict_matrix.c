@@ -90,23 +90,47 @@ static row_sum sum_row(const mba_matrix *m, int claim)
 }
 
 /* "Up to" holds if the largest of the set is near the bound. A class is "the largest" in all columns or in some. */
-static mba_verdict judge_gemm(const row_sum *s)
+static mba_verdict judge_gemm(const mba_matrix *m, int claim, const row_sum *s)
 {
+    (void)m, (void)claim;
     const claim_rules *r = &mba__claim_rules;
     if (!s->of[MBA_REPRODUCED]) return s->of[MBA_DEPENDS] == s->n ? MBA_DEPENDS : MBA_REFUTED;
     return s->of[MBA_REPRODUCED] == s->n && fabs(s->most[0] - r->gemm_most) <= r->gemm_off ? MBA_REPRODUCED
                                                                                            : MBA_DEPENDS;
 }
 
-static mba_verdict judge_ssm(const row_sum *s)
+static void say_gemm_rule(char *text, size_t room)
 {
+    mba__say(text, room,
+             "reproduced if it holds in every column and the largest share is %.0f +- %.0f %%; refuted if it holds in "
+             "none, unless all depend; else it depends",
+             mba__claim_rules.gemm_most, mba__claim_rules.gemm_off);
+}
+
+static mba_verdict judge_ssm(const mba_matrix *m, int claim, const row_sum *s)
+{
+    (void)m, (void)claim;
     return fabs(s->most[0] - mba__claim_rules.ssm_most) <= mba__claim_rules.ssm_off ? MBA_REPRODUCED : MBA_REFUTED;
 }
 
-/* One model that is not memory-bound by either rule refutes "all workloads". */
-static mba_verdict judge_memory(const row_sum *s)
+static void say_ssm_rule(char *text, size_t room)
 {
+    mba__say(text, room, "of the columns the largest share decides: reproduced if it is %.0f +- %.0f %%, else refuted",
+             mba__claim_rules.ssm_most, mba__claim_rules.ssm_off);
+}
+
+/* One model that is not memory-bound by either rule refutes "all workloads". */
+static mba_verdict judge_memory(const mba_matrix *m, int claim, const row_sum *s)
+{
+    (void)m, (void)claim;
     return s->of[MBA_REFUTED] ? MBA_REFUTED : s->of[MBA_REPRODUCED] == s->n ? MBA_REPRODUCED : MBA_DEPENDS;
+}
+
+static void say_memory_rule(char *text, size_t room)
+{
+    mba__say(text, room,
+             "refuted by one column in which it does not hold; reproduced if it holds in every column; else "
+             "it depends");
 }
 
 /* What holds in all columns holds, what holds in some depends on the kernels. Where it holds in none, mamba_ssm's
@@ -118,6 +142,24 @@ static mba_verdict judge_row(const mba_matrix *m, int claim, const row_sum *s)
     if (decided(first)) return first->here;
     return s->of[MBA_DEPENDS] ? MBA_DEPENDS : MBA_REFUTED;
 }
+
+static void say_row_rule(char *text, size_t room)
+{
+    mba__say(text, room,
+             "reproduced if it holds in every column that decides, depends if in some; if in none, the column of %s "
+             "decides; without that it depends if a column does, else it is refuted",
+             mba_matrix_column_name(MBA_COLUMN_MAMBA_SSM));
+}
+
+typedef mba_verdict judge_fn(const mba_matrix *m, int claim, const row_sum *s);
+static const struct {
+    judge_fn *judge;
+    void (*say)(char *text, size_t room);
+} over[] = { { judge_gemm, say_gemm_rule },
+             { judge_ssm, say_ssm_rule },
+             { judge_memory, say_memory_rule },
+             { judge_row, say_row_rule } }; /* all further claims */
+enum { OVER = sizeof over / sizeof *over };
 
 /* ---- sentences ---- */
 
@@ -204,11 +246,9 @@ static void judge_claim(mba_matrix *m, int claim)
     const row_sum s = sum_row(m, claim);
     bool          any = false;
     for (int i = 0; i < MBA_COLUMNS; i++) any |= m->cell[claim][i].id && m->cell[claim][i].here != MBA_NOT_APPLICABLE;
-    m->suite[claim] = !s.n         ? any ? MBA_OPEN : MBA_NOT_APPLICABLE
-                      : claim == 0 ? judge_gemm(&s)
-                      : claim == 1 ? judge_ssm(&s)
-                      : claim == 2 ? judge_memory(&s)
-                                   : judge_row(m, claim, &s);
+    const int how = claim < OVER ? claim : OVER - 1;
+    over[how].say(m->rule[claim], sizeof *m->rule);
+    m->suite[claim] = s.n ? over[how].judge(m, claim, &s) : any ? MBA_OPEN : MBA_NOT_APPLICABLE;
     if (!s.n) return;
     say_shares(m->sentence[claim], sizeof *m->sentence, claim, &s);
     say_kernels(m->sentence[claim], sizeof *m->sentence, claim, &s);

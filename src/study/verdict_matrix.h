@@ -36,6 +36,7 @@ typedef struct mba_matrix {
     mba_claim           cell[MBA_CLAIMS][MBA_COLUMNS]; /* id NULL where the column has no store */
     mba_verdict         suite[MBA_CLAIMS];
     char                sentence[MBA_CLAIMS][192]; /* why; "" if the claim is open */
+    char                rule[MBA_CLAIMS][320];     /* how the columns make the verdict on the whole set */
 } mba_matrix;
 
 /* The store that stands for each column; NULL: none. */

@@ -44,6 +44,17 @@ static mba_verdict suite_of(int claim, const made_run *run, int n)
     return v;
 }
 
+/* The words of a rule have the thresholds with which the code judges. */
+static void every_claim_says_how_the_columns_decide(void **state)
+{
+    static const made_run run[] = { { .foreign = "python3", .k = { MADE_SSD(.s = 1) } } };
+    static const char    *want[MBA_CLAIMS] = { "60 +- 10 %", "20 +- 5 %", "refuted by one column" };
+    (void)state;
+    mba_matrix *m = matrix_of(run, 1);
+    for (int i = 0; i < MBA_CLAIMS; i++) assert_non_null(strstr(m->rule[i], i < 3 ? want[i] : "mamba_ssm"));
+    drop(m);
+}
+
 /* ---- columns ---- */
 
 #define FUSED(...) \
@@ -198,6 +209,7 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_claim_says_how_the_columns_decide),
         cmocka_unit_test(contents_name_the_column),
         cmocka_unit_test(the_largest_step_stands_for_a_column),
         cmocka_unit_test(a_limited_gpu_stands_for_no_other),
