@@ -9,7 +9,7 @@
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (H (3 + p) + p + K + 8 H) bytes
  * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
  * moves      phi, lam and y once; N K p H FMA, two of three instructions are loads from shared memory: bound by those
- * measured   H200: 69.4 us, 5 % of floor (vector), L1/shared 74 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 70.3 us, 5 % of floor (vector), L1/shared 74 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: hidden units ascend, then eigenvectors
  *
  * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time; recomputes hidden units and outputs
@@ -17,7 +17,7 @@
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (3H + p (H + 1) + p + K + pairs (H + p + 3)) bytes
  * resources  sm_90a, CUDA 13.0: 42 registers, 128 B of shared memory, no spill  [docs]
  * moves      phi, lam and dy once, a set of gradients per part; 3 N K p H FMA: bound by shared memory
- * measured   H200: 160 us, 7 % of floor (vector), L1/shared 53 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 159 us, 7 % of floor (vector), L1/shared 53 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: pairs ascend, one thread owns each gradient; parts in order (column_totals) */
 #include "device/cuda/columns.cuh"
 extern "C" {

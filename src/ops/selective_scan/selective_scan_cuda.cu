@@ -29,7 +29,7 @@
  * launch     grid ceil(B D N / 256), block 256; N padded to whole groups
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
- * measured   H200: 8.34 us, 2 % of floor (memory), ALU 27 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 8.32 us, 2 % of floor (memory), ALU 27 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: segments in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
