@@ -4,8 +4,8 @@
  * Forward:  ssd_tiled_prep, ssd_mma_states (if segments), ssd_mma_scan.
  * Backward: the same without output, unless the forward pass saved its states; then ssd_mma_states (if segments),
  *           ssd_mma_scan_rev, ssd_tiled_slow, ssd_mma_bc, ssd_tiled_finish, ssd_tiled_sums.
- * Kernels by the name of ssd_tiled.cuh are that file's: they need nothing of sm_90. The launches follow the plan of
- * ssd_fused.c. */
+ * Kernels whose names begin with ssd_tiled are those of ssd_tiled.cuh and ssd_tiled_slow_cuda.cu: they need nothing of
+ * sm_90. The launches follow the plan of ssd_fused.c. */
 #include "ops/ssd/fused/ssd_fused_mma_bc.cuh"
 #include "ops/ssd/fused/ssd_tiled.cuh"
 
@@ -106,7 +106,7 @@ template <int NT> static mba_status launch_mma_bwd(const mba_call *c)
     }
     MBA_TRY((launch_mma_states<true, NT>(f, backward)));
     MBA_TRY((launch_mma_scan_rev<NT>(f, backward)));
-    MBA_KERNEL(c, f.k++, ssd_tiled_slow<NT>, f.a);
+    MBA_TRY(launch_tiled_slow(f, NT));
     const bool two = c->plan->launch[f.k].smem_bytes > SSD_MMA_BC_SMEM; // stages of its ring
     if (f.a.ids.at) MBA_KERNEL(c, f.k++, (ssd_mma_bc<NT, true>), f.a, two);
     else MBA_KERNEL(c, f.k++, (ssd_mma_bc<NT, false>), f.a, two);

@@ -420,4 +420,8 @@ template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow
     else slow_rows<EXACT, TILED, 1>(a, smem).run();
 }
 
+/* Launches ssd_tiled_slow, the next kernel of the call (ssd_tiled_slow_cuda.cu). */
+struct fused_call;
+mba_status launch_tiled_slow(fused_call &f, int tiled);
+
 #endif

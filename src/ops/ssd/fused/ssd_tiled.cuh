@@ -13,7 +13,6 @@
  * kernel     ssd_tiled_prep          as ssd_prep
  * kernel     ssd_tiled_states        as ssd_states
  * kernel     ssd_tiled_scan, ssd_tiled_scan_rev    as ssd_scan, ssd_scan_rev
- * kernel     ssd_tiled_slow          as ssd_bwd_slow
  * kernel     ssd_tiled_bc            as ssd_bwd_bc
  * kernel     ssd_tiled_finish, ssd_tiled_sums    as ssd_finish, ssd_sums; they add up the tiles of a head
  * takes      sm_90a, bf16, P and N multiples of 8, P <= 256, N <= 256, rows aligned to 16 bytes; an odd number of tiles
@@ -61,12 +60,6 @@ static __global__ void __launch_bounds__(128 * (HEADS + 1), 1)
 #if MBA_HOPPER
     scan_block_run<scan_policy<true, SCAN_OUT, WHOLE, TILED>>(a, maps, nullptr);
 #endif
-}
-
-template <int TILED>
-static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
-{
-    slow_block_run<false, TILED>(a);
 }
 
 template <int TILED, bool DOCS>
@@ -132,7 +125,7 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     }
     MBA_TRY((launch_tiled_states<TILED, true>(f, backward)));
     MBA_KERNEL(c, f.k++, ssd_tiled_scan_rev<TILED>, f.a, backward);
-    MBA_KERNEL(c, f.k++, ssd_tiled_slow<TILED>, f.a);
+    MBA_TRY(launch_tiled_slow(f, TILED));
     if (f.a.ids.at) MBA_KERNEL(c, f.k++, (ssd_tiled_bc<TILED, true>), f.a, bc);
     else MBA_KERNEL(c, f.k++, (ssd_tiled_bc<TILED, false>), f.a, bc);
     MBA_KERNEL(c, f.k++, ssd_tiled_finish<TILED>, f.a);
