@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/tsv.h"
+#include "study/known_code.h"
 #include "study/validation.h"
 
 static const double fraction[MBA_POWER_CLOCKS] = { 1, 0.85, 0.7, 0.55 }, LEAST = 0.1;
@@ -180,13 +181,15 @@ mba_power_score mba_power_score_of(const mba_power_set *d)
 
 mba_status mba_power_set_predict(mba_power_set *d, const char *machine)
 {
-    mba_sim *sim = NULL;
-    MBA_TRY(mba_sim_create(&sim));
-    mba_status st = MBA_OK;
+    mba_sim        *sim = NULL;
+    mba_known_code *code = NULL;
+    mba_status      st = mba_known_code_load(&code);
+    if (st == MBA_OK) st = mba_sim_create(&sim);
     for (int i = 0; i < d->steps && st == MBA_OK; i++) {
         char         words[sizeof d->step->workload];
-        mba_workload w = { .machine = machine };
+        mba_workload w = { .machine = machine, .code = code };
         snprintf(words, sizeof words, "%s", d->step[i].workload);
+        mba_known_code_leave_out(code, d->step[i].workload);
         st = mba_workload_parse(&w, words);
         if (st == MBA_OK && i && !strcmp(d->step[i].workload, d->step[i - 1].workload))
             d->step[i].curve = d->step[i - 1].curve;
@@ -199,5 +202,6 @@ mba_status mba_power_set_predict(mba_power_set *d, const char *machine)
     }
     if (st == MBA_OK) d->all = fit_without(d, NULL);
     mba_sim_destroy(sim);
+    mba_known_code_free(code);
     return st;
 }

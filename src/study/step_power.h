@@ -50,7 +50,8 @@ typedef struct mba_power_set {
 } mba_power_set;
 extern const char   mba_power_text[]; /* src/sim/data/power.tsv */
 MBA_MUST mba_status mba_power_set_parse(mba_power_set *out, const char *where, const char *text);
-/* Predicts every step with a fit without the steps of its model. */
+/* Predicts every step with a fit without the steps of its model. Times and work are those of known code (known_code.h)
+ * that was counted in other workloads. */
 MBA_MUST mba_status mba_power_set_predict(mba_power_set *d, const char *machine);
 
 bool mba_power_same_model(const char *a, const char *b); /* of two workloads, by their first words */

@@ -26,11 +26,11 @@ static void predictions_are_as_near_as_documented(void **state)
     for (int i = 0; i < d.steps; i++) {
         const mba_power_step *s = &d.step[i];
         assert_true(s->predicted.ghz <= s->curve.boost_ghz && s->predicted.watts <= 1.0001 * s->curve.limit_w);
-        assert_true(fabs(mba_error_percent(s->predicted.ghz, s->ghz)) < 7);
+        assert_true(fabs(mba_error_percent(s->predicted.ghz, s->ghz)) < 5);
     }
     const mba_power_score score = mba_power_score_of(&d);
     assert_true(d.steps == 18 && score.workloads == 9);
-    assert_true(score.clock >= 7 && score.energy >= 4 && score.unlimited == 2);
+    assert_true(score.clock >= 8 && score.energy >= 7 && score.unlimited == 2 && score.power >= 1);
 }
 
 static void the_machine_file_has_the_fit(void **state)
@@ -55,7 +55,8 @@ static void a_lower_limit_is_slower_and_saves_energy_first(void **state)
     for (double limit = 900; limit >= 300; limit -= 100) {
         const mba_step_power now = mba_step_power_at(c, &d.all, limit);
         assert_true(now.ghz <= before.ghz && now.seconds >= before.seconds && now.watts <= limit * 1.0001);
-        assert_true(now.watts * now.seconds <= 1.0001 * before.watts * before.seconds);
+        if (limit >= 400) // below, the card at rest takes more in the longer time than the work saves
+            assert_true(now.watts * now.seconds <= 1.0001 * before.watts * before.seconds);
         before = now;
     }
     const mba_step_power rest = mba_step_power_at(c, &d.all, 50); // less than the card draws at rest
