@@ -29,9 +29,14 @@ typedef struct mba_step_power {
 } mba_step_power;
 mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model *p, double limit_w);
 
-/* Scales the clocks of `m`, none above clk_boost, as those of the step change from the power limit and energies at
- * which they hold to those that `m` has now. Does nothing if these are the same. */
+/* Scales the clocks of `m`, none above clk_boost, as the clock of the step changes from the power limit and energies at
+ * which they hold to those that `m` has now. Does nothing if these are the same. The clocks of a card (sim/machine.h)
+ * hold on another machine: they change as the clock of the step does from that machine to this. */
 MBA_MUST mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim);
+
+/* The same for any work: `run` simulates it on `m`, for its seconds and its events, 10^12. */
+typedef mba_status (*mba_power_run)(double *seconds, mba_power_rates *work, void *of, const mba_gpu *m);
+MBA_MUST mba_status mba_power_clocks_of(mba_gpu *m, mba_power_run run, void *of);
 
 /* A measured step: time, power and clock by the driver. Predictions leave its workload out of the fit. */
 typedef struct mba_power_step {
