@@ -228,7 +228,8 @@ static mba_status include(mba_gpu *m, text *t, const char *const *chain, int dep
     memcpy(m->v, base.v, sizeof m->v);
     memcpy(m->sigma, base.sigma, sizeof m->sigma);
     memcpy(m->known, base.known, sizeof m->known);
-    memcpy(m->clocks_at, base.clocks_at, sizeof m->clocks_at);
+    memcpy(m->clocks_on, base.clocks_on, sizeof m->clocks_on);
+    m->card = base.card;
     return MBA_OK;
 }
 
@@ -295,10 +296,22 @@ static void move_half_point(mba_gpu *m, double l2_before, const bool *given)
     m->sigma[MBA_GPU_l2_half_reuse] *= m->v[MBA_GPU_l2] / l2_before;
 }
 
-static void keep_powers(mba_gpu *m, const bool *given)
+const mba_gpu_key mba_gpu_clocks[MBA_GPU_CLOCKS] = { MBA_GPU_clk, MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma };
+
+/* Clocks hold on the machine of the file that gives them. A file with a power limit and no clocks is a card whose
+ * clocks follow from those, none above clk_boost. A file with neither changes the machine, and its clocks stay. */
+static void keep_clocks(mba_gpu *m, const bool *given)
 {
-    if (given[MBA_GPU_clk] || given[MBA_GPU_clk_tc] || given[MBA_GPU_clk_busy] || given[MBA_GPU_clk_mma])
-        for (int i = 0; i < MBA_GPU_POWERS; i++) m->clocks_at[i] = m->v[mba_gpu_powers[i]];
+    double powers[MBA_GPU_POWERS];
+    bool   clocks = false;
+    for (int i = 0; i < MBA_GPU_CLOCKS; i++) clocks |= given[mba_gpu_clocks[i]];
+    m->card = !clocks && (m->card || given[MBA_GPU_power_limit]);
+    for (int i = 0; i < MBA_GPU_CLOCKS && m->card; i++)
+        m->v[mba_gpu_clocks[i]] = fmin(m->clocks_on[mba_gpu_clocks[i]], m->v[MBA_GPU_clk_boost]);
+    if (m->card) return;
+    for (int i = 0; i < MBA_GPU_POWERS; i++) powers[i] = (clocks ? m->v : m->clocks_on)[mba_gpu_powers[i]];
+    memcpy(m->clocks_on, m->v, sizeof m->clocks_on);
+    for (int i = 0; i < MBA_GPU_POWERS; i++) m->clocks_on[mba_gpu_powers[i]] = powers[i];
 }
 
 static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t n, const char *const *chain, int depth)
@@ -313,7 +326,7 @@ static mba_status parse(mba_gpu *m, const char *where, const char *bytes, size_t
         skip_line(&t);
     }
     move_half_point(m, included, here);
-    keep_powers(m, here);
+    keep_clocks(m, here);
     for (int k = 0; k < MBA_GPU_KEYS; k++)
         if (!m->known[k])
             return mba_fail(MBA_E_FORMAT,

@@ -28,12 +28,17 @@ typedef enum mba_gpu_key {
 enum { MBA_GPU_POWERS = 6 };
 extern const mba_gpu_key mba_gpu_powers[MBA_GPU_POWERS];
 
+enum { MBA_GPU_CLOCKS = 4 };
+extern const mba_gpu_key mba_gpu_clocks[MBA_GPU_CLOCKS]; /* clk, clk_tc, clk_busy, clk_mma */
+
 typedef struct mba_gpu {
     char   name[64];
     bool   built_in, changed;                    /* changed: by mba_gpu_set; its predictions are graded C */
     double v[MBA_GPU_KEYS], sigma[MBA_GPU_KEYS]; /* sigma: one standard deviation, same unit */
     bool   known[MBA_GPU_KEYS];
-    double clocks_at[MBA_GPU_POWERS]; /* mba_gpu_powers of the file that gives the clocks: there, they hold */
+    bool   card;                    /* its file gives a power limit and no clocks: power sets them (step_power.h) */
+    double clocks_on[MBA_GPU_KEYS]; /* the machine on which the clocks hold: of a card the one whose clocks it takes,
+                                         otherwise this one with mba_gpu_powers of the file that gives the clocks */
 } mba_gpu;
 
 typedef struct mba_gpu_key_info {

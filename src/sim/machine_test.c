@@ -17,7 +17,8 @@ static void expect_refusal(const char *text, const char *word)
 
 static void built_in_machines_load(void **state)
 {
-    static const char *const known[] = { "a100", "b200", "h100", "h200", "mi300x", "v100" };
+    static const char *const known[] = { "a100", "a100-pcie-40gb", "a100-sxm4-40gb", "b200", "h100", "h100-pcie",
+                                         "h20",  "h200",           "mi300x",         "v100" };
     (void)state;
     for (int n = 0; mba_gpu_name(n); n++) {
         mba_gpu m;
@@ -165,7 +166,7 @@ static void a_machine_that_nobody_knows_has_a_neighbour(void **state)
 {
     (void)state;
     mba_gpu m;
-    assert_fails(mba_gpu_load(&m, "h20"), MBA_E_ARG, "did you mean h200?");
+    assert_fails(mba_gpu_load(&m, "h2000"), MBA_E_ARG, "did you mean h200?");
     assert_fails(mba_gpu_load(&m, "mi30x"), MBA_E_ARG, "did you mean mi300x?");
     expect_refusal("include = h200\nhmb = 5000 GB/s\n", "did you mean hbm");
 }

@@ -133,6 +133,10 @@ void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba
     out->l2_write = moved_bytes(k, true);
     for (int p = 0; p < MBA_PIPES; p++) out->bound[p] = k->total[p] / (lanes[p] * active * hz);
     for (int p = 0; p < MBA_PIPES; p++) out->work[p] = k->total[p];
+    if (k->mma_flops % 100 == 32) { // fp32 products without TF32 run on the FMA units, two FLOPs in a lane
+        out->work[MBA_P_FMA] += k->total[MBA_P_MMA] / 2;
+        out->work[MBA_P_MMA] = 0;
+    }
     bool copies = false;
     for (int64_t i = 0; i < k->nops; i++) copies |= k->op[i].work == MBA_OP_ASYNC;
     if (!copies) out->bound[MBA_P_SMEM] += out->l2_read / (v[MBA_GPU_smem_bw] * active * hz); // loads pass L1

@@ -12,17 +12,23 @@
 #include "core/sort.h"
 #include "sim/engine.h"
 
+/* Letters in any case, and a dash for a space: "h100-pcie" is in "NVIDIA H100 PCIe". */
+static bool begins_with(const char *s, const char *name)
+{
+    for (; *name; s++, name++)
+        if (tolower((unsigned char)*s) != *name && !(*s == ' ' && *name == '-')) return false;
+    return !isalnum((unsigned char)*s);
+}
+
 const char *mba_machine_for_gpu(const char *gpu)
 {
-    for (int i = 0; mba_gpu_name(i); i++) {
-        const char  *name = mba_gpu_name(i);
-        const size_t n = strlen(name);
-        for (const char *s = gpu; *s; s++)
-            if (!strncasecmp(s, name, n) && (s == gpu || !isalnum((unsigned char)s[-1]))
-                && !isalnum((unsigned char)s[n]))
-                return name;
-    }
-    return NULL;
+    const char *best = NULL; // the longest: a card beside the machine whose clocks it takes
+    for (int i = 0; mba_gpu_name(i); i++)
+        for (const char *s = gpu, *name = mba_gpu_name(i); *s; s++)
+            if ((s == gpu || !isalnum((unsigned char)s[-1])) && begins_with(s, name)
+                && (!best || strlen(name) > strlen(best)))
+                best = name;
+    return best;
 }
 
 static mba_status sum_up(mba_prediction_error *o, const mba_profiled_set *d)

@@ -85,6 +85,9 @@ static void a_gpu_is_found_by_its_name(void **state)
     (void)state;
     assert_string_equal(mba_machine_for_gpu("NVIDIA H200"), "h200");
     assert_string_equal(mba_machine_for_gpu("NVIDIA A100-SXM4-80GB"), "a100");
+    assert_string_equal(mba_machine_for_gpu("NVIDIA A100-PCIE-40GB"), "a100-pcie-40gb");
+    assert_string_equal(mba_machine_for_gpu("NVIDIA H100 PCIe"), "h100-pcie");
+    assert_string_equal(mba_machine_for_gpu("NVIDIA H100 80GB HBM3"), "h100");
     assert_string_equal(mba_machine_for_gpu("AMD Instinct MI300X"), "mi300x");
     assert_null(mba_machine_for_gpu("NVIDIA GH200 480GB"));
     assert_null(mba_machine_for_gpu("NVIDIA H2000"));

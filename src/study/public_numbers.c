@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "sim/tsv.h"
+#include "study/step_power.h"
 #include "study/validation.h"
 
 /* ---- the table ---- */
@@ -87,30 +88,45 @@ static mba_status case_of(const mba_op **op, mba_case *size, mba_dtype *type, co
     return MBA_OK;
 }
 
-static mba_status op_seconds(double *out, const char *work, const char *gpu)
+typedef struct op_work {
+    const mba_op *op;
+    mba_case      size;
+    mba_dtype     type;
+    mba_sim      *sim;
+} op_work;
+
+/* mba_power_run: one operator, planned for the machine. */
+static mba_status run_op(double *seconds, mba_power_rates *work, void *of, const mba_gpu *m)
 {
-    const mba_op  *op;
-    mba_case       size;
-    mba_dtype      type = MBA_BF16;
-    mba_case_graph o;
-    mba_program   *p = NULL;
-    mba_sim       *sim = NULL;
-    mba_sim_step   r = { 0 };
-    mba_gpu        m;
-    MBA_TRY(mba_gpu_load(&m, gpu));
-    const mba_machine plans = mba_gpu_for_plans(&m);
-    MBA_TRY(case_of(&op, &size, &type, work));
-    MBA_TRY(mba_case_build(&o, op, &size, (mba_case_how){ .compute = type, .alone = true }));
+    const op_work    *w = of;
+    const mba_machine plans = mba_gpu_for_plans(m);
+    mba_case_graph    o;
+    mba_program      *p = NULL;
+    mba_sim_step      r = { 0 };
+    MBA_TRY(mba_case_build(&o, w->op, &w->size, (mba_case_how){ .compute = w->type, .alone = true }));
     mba_status st = mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = &plans });
-    if (st == MBA_OK) st = mba_sim_create(&sim);
-    if (st == MBA_OK) st = mba_sim_program(&r, sim, p, &m, &(mba_sim_how){ .passes = MBA_FORWARD });
-    *out = 0;
+    if (st == MBA_OK) st = mba_sim_program(&r, w->sim, p, m, &(mba_sim_how){ .passes = MBA_FORWARD });
+    *seconds = 0;
     for (int32_t i = 0; st == MBA_OK && i < o.g->nnodes; i++)
-        if (o.g->nodes[i]->op == op) *out += r.node[i].seconds;
+        if (o.g->nodes[i]->op == w->op) *seconds += r.node[i].seconds;
+    if (st == MBA_OK) *work = mba_power_rates_of(&r, 1);
     mba_sim_step_free(&r);
-    mba_sim_destroy(sim);
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
+    return st;
+}
+
+static mba_status op_seconds(double *out, const char *work, const char *gpu)
+{
+    op_work         w = { .type = MBA_BF16 };
+    mba_gpu         m;
+    mba_power_rates events;
+    MBA_TRY(mba_gpu_load(&m, gpu));
+    MBA_TRY(case_of(&w.op, &w.size, &w.type, work));
+    MBA_TRY(mba_sim_create(&w.sim));
+    mba_status st = mba_power_clocks_of(&m, run_op, &w);
+    if (st == MBA_OK) st = run_op(out, &events, &w, &m);
+    mba_sim_destroy(w.sim);
     return st;
 }
 

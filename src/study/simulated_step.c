@@ -34,13 +34,20 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
     return mba_model_complete(&complete);
 }
 
-mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes)
+static void put_machine(mba_simulated *r, const mba_gpu *m)
 {
-    *r = (mba_simulated){ 0 };
-    MBA_TRY(mba_gpu_load(&r->gpu, machine));
-    MBA_TRY(mba_gpu_set(&r->gpu, changes));
+    *r = (mba_simulated){ .gpu = *m };
     r->machine = mba_gpu_for_plans(&r->gpu);
     r->device = (mba_device){ .name = "simulated", .machine = &r->machine };
+}
+
+mba_status mba_simulated_machine(mba_simulated *r, const char *machine, const char *changes)
+{
+    mba_gpu m;
+    *r = (mba_simulated){ 0 };
+    MBA_TRY(mba_gpu_load(&m, machine));
+    MBA_TRY(mba_gpu_set(&m, changes));
+    put_machine(r, &m);
     return MBA_OK;
 }
 
@@ -57,12 +64,23 @@ mba_status mba_simulated_options(mba_session_options *so, const mba_simulated *r
     return MBA_OK;
 }
 
-mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
+static mba_status plan(mba_simulated *r, const mba_workload *w)
 {
     mba_session_options so;
-    MBA_TRY(mba_simulated_machine(r, w->machine ? w->machine : "h200", w->changes));
     MBA_TRY(mba_simulated_options(&so, r, w));
     return mba_session_plan(&r->session, &so);
+}
+
+mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w)
+{
+    MBA_TRY(mba_simulated_machine(r, w->machine ? w->machine : "h200", w->changes));
+    return plan(r, w);
+}
+
+mba_status mba_simulated_plan_on(mba_simulated *r, const mba_workload *w, const mba_gpu *m)
+{
+    put_machine(r, m);
+    return plan(r, w);
 }
 
 static mba_sim_how how_of(const mba_workload *w, const mba_gpu *m)

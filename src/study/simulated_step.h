@@ -44,6 +44,8 @@ MBA_MUST mba_status mba_simulated_machine(mba_simulated *r, const char *machine,
 /* The session that mba_simulated_plan plans, on r->device. */
 MBA_MUST mba_status mba_simulated_options(mba_session_options *so, const mba_simulated *r, const mba_workload *w);
 MBA_MUST mba_status mba_simulated_plan(mba_simulated *r, const mba_workload *w);
+/* The same on a machine that is loaded; that of the workload is not read. */
+MBA_MUST mba_status mba_simulated_plan_on(mba_simulated *r, const mba_workload *w, const mba_gpu *m);
 /* Simulates a training step of r->session, which is planned. Reads only the launch options of the workload. */
 MBA_MUST mba_status mba_simulated_step(mba_simulated *r, const mba_workload *w, mba_sim *sim);
 /* Plans, lets power set the clocks (step_power.h), then simulates a training step. */

@@ -7,38 +7,51 @@
 #include <string.h>
 
 #include "sim/tsv.h"
+#include "study/known_code.h"
 #include "study/validation.h"
 
 static const double fraction[MBA_POWER_CLOCKS] = { 1, 0.85, 0.7, 0.55 }, LEAST = 0.1;
 static const double LOOP_WEIGHT = 0.1; // loops are simpler than steps: they settle what steps leave open
 
-mba_status mba_power_curve_find(mba_power_curve *out, const mba_workload *w, mba_sim *sim)
+static mba_status curve_of(mba_power_curve *out, const mba_gpu *m, mba_power_run run, void *of)
 {
-    *out = (mba_power_curve){ 0 };
-    mba_gpu m;
-    MBA_TRY(mba_gpu_load(&m, w->machine));
-    MBA_TRY(mba_gpu_set(&m, w->changes));
-    out->boost_ghz = m.v[MBA_GPU_clk_boost];
-    out->limit_w = m.v[MBA_GPU_power_limit];
-    out->model = mba_power_model_of(&m);
+    *out = (mba_power_curve){ .boost_ghz = m->v[MBA_GPU_clk_boost],
+                              .limit_w = m->v[MBA_GPU_power_limit],
+                              .model = mba_power_model_of(m) };
     for (int i = 0; i < MBA_POWER_CLOCKS; i++) {
-        char          changes[1024];
-        const double  ghz = out->boost_ghz * fraction[i];
-        mba_workload  pinned = *w;
-        mba_simulated r = { 0 };
-        const int     n = snprintf(changes, sizeof changes, "%s%sclk=%.17g,clk_tc=%.17g,clk_busy=%.17g,clk_mma=%.17g",
-                               w->changes ? w->changes : "", w->changes ? "," : "", ghz, ghz, ghz, ghz);
-        if (n >= (int)sizeof changes)
-            return mba_fail(MBA_E_ARG, "too many changes of the machine\nfix: use a machine file");
-        pinned.changes = changes;
-        mba_status st = mba_simulated_plan(&r, &pinned);
-        if (st == MBA_OK) st = mba_simulated_step(&r, &pinned, sim);
-        out->seconds[i] = st == MBA_OK ? r.step.seconds : 0;
-        if (st == MBA_OK && !i) out->work = mba_power_rates_of(&r.step, 1);
-        mba_simulated_end(&r);
-        MBA_TRY(st);
+        mba_gpu         pinned = *m;
+        mba_power_rates work = { 0 };
+        for (int k = 0; k < MBA_GPU_CLOCKS; k++) pinned.v[mba_gpu_clocks[k]] = out->boost_ghz * fraction[i];
+        MBA_TRY(run(&out->seconds[i], &work, of, &pinned));
+        if (!i) out->work = work;
     }
     return MBA_OK;
+}
+
+typedef struct step_work {
+    const mba_workload *w;
+    mba_sim            *sim;
+} step_work;
+
+static mba_status run_step(double *seconds, mba_power_rates *work, void *of, const mba_gpu *m)
+{
+    const step_work *s = of;
+    mba_simulated    r = { 0 };
+    mba_status       st = mba_simulated_plan_on(&r, s->w, m);
+    if (st == MBA_OK) st = mba_simulated_step(&r, s->w, s->sim);
+    *seconds = r.step.seconds;
+    if (st == MBA_OK) *work = mba_power_rates_of(&r.step, 1);
+    mba_simulated_end(&r);
+    return st;
+}
+
+mba_status mba_power_curve_find(mba_power_curve *out, const mba_workload *w, mba_sim *sim)
+{
+    mba_gpu m;
+    *out = (mba_power_curve){ 0 };
+    MBA_TRY(mba_gpu_load(&m, w->machine ? w->machine : "h200"));
+    MBA_TRY(mba_gpu_set(&m, w->changes));
+    return curve_of(out, &m, run_step, &(step_work){ w, sim });
 }
 
 /* Linear in the length of a cycle: what waits for DRAM does not depend on it. */
@@ -75,26 +88,43 @@ mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model
     return (mba_step_power){ c->boost_ghz * x, mba_power_curve_seconds(c, x), watts_at(c, p, x) };
 }
 
-mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim)
+/* The machine on which the clocks of `m` hold. False: it is `m`. */
+static bool clocks_hold_elsewhere(mba_gpu *then, const mba_gpu *m)
 {
-    static const mba_gpu_key clocks[] = { MBA_GPU_clk, MBA_GPU_clk_tc, MBA_GPU_clk_busy, MBA_GPU_clk_mma };
-    mba_gpu                  then = *m;
-    bool                     same = true;
+    bool same = true;
+    *then = *m;
     for (int i = 0; i < MBA_GPU_POWERS; i++) {
-        same &= m->v[mba_gpu_powers[i]] == m->clocks_at[i];
-        then.v[mba_gpu_powers[i]] = m->clocks_at[i];
+        const int k = mba_gpu_powers[i];
+        same &= m->v[k] == m->clocks_on[k];
+        then->v[k] = m->clocks_on[k];
     }
-    if (same) return MBA_OK;
-    mba_power_curve c;
-    MBA_TRY(mba_power_curve_find(&c, w, sim));
+    if (m->card) memcpy(then->v, m->clocks_on, sizeof then->v);
+    return m->card || !same;
+}
+
+mba_status mba_power_clocks_of(mba_gpu *m, mba_power_run run, void *of)
+{
+    mba_gpu then;
+    if (!clocks_hold_elsewhere(&then, m)) return MBA_OK;
+    mba_power_curve here, there;
+    MBA_TRY(curve_of(&here, m, run, of));
+    there = here;
+    if (m->card) MBA_TRY(curve_of(&there, &then, run, of));
     const mba_power_model was = mba_power_model_of(&then), is = mba_power_model_of(m);
-    const double          before = mba_step_power_at(&c, &was, then.v[MBA_GPU_power_limit]).ghz,
-                 now = mba_step_power_at(&c, &is, m->v[MBA_GPU_power_limit]).ghz;
-    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
-        double *v = &m->v[clocks[i]];
-        *v = now > before ? fmax(*v, fmin(*v * now / before, m->v[MBA_GPU_clk_boost])) : *v * now / before;
+    const double          before = mba_step_power_at(&there, &was, then.v[MBA_GPU_power_limit]).ghz,
+                 now = mba_step_power_at(&here, &is, m->v[MBA_GPU_power_limit]).ghz, boost = m->v[MBA_GPU_clk_boost];
+    for (int i = 0; i < MBA_GPU_CLOCKS; i++) {
+        double      *v = &m->v[mba_gpu_clocks[i]];
+        const double held = then.v[mba_gpu_clocks[i]];
+        if (m->card) *v = fmin((*v == fmin(held, boost) ? held : *v) * now / before, boost);
+        else *v = now > before ? fmax(*v, fmin(*v * now / before, boost)) : *v * now / before;
     }
     return MBA_OK;
+}
+
+mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim)
+{
+    return mba_power_clocks_of(m, run_step, &(step_work){ w, sim });
 }
 
 /* ---- measured steps and loops ---- */
@@ -180,13 +210,15 @@ mba_power_score mba_power_score_of(const mba_power_set *d)
 
 mba_status mba_power_set_predict(mba_power_set *d, const char *machine)
 {
-    mba_sim *sim = NULL;
-    MBA_TRY(mba_sim_create(&sim));
-    mba_status st = MBA_OK;
+    mba_sim        *sim = NULL;
+    mba_known_code *code = NULL;
+    mba_status      st = mba_known_code_load(&code);
+    if (st == MBA_OK) st = mba_sim_create(&sim);
     for (int i = 0; i < d->steps && st == MBA_OK; i++) {
         char         words[sizeof d->step->workload];
-        mba_workload w = { .machine = machine };
+        mba_workload w = { .machine = machine, .code = code };
         snprintf(words, sizeof words, "%s", d->step[i].workload);
+        mba_known_code_leave_out(code, d->step[i].workload);
         st = mba_workload_parse(&w, words);
         if (st == MBA_OK && i && !strcmp(d->step[i].workload, d->step[i - 1].workload))
             d->step[i].curve = d->step[i - 1].curve;
@@ -199,5 +231,6 @@ mba_status mba_power_set_predict(mba_power_set *d, const char *machine)
     }
     if (st == MBA_OK) d->all = fit_without(d, NULL);
     mba_sim_destroy(sim);
+    mba_known_code_free(code);
     return st;
 }

@@ -29,9 +29,14 @@ typedef struct mba_step_power {
 } mba_step_power;
 mba_step_power mba_step_power_at(const mba_power_curve *c, const mba_power_model *p, double limit_w);
 
-/* Scales the clocks of `m`, none above clk_boost, as those of the step change from the power limit and energies at
- * which they hold to those that `m` has now. Does nothing if these are the same. */
+/* Scales the clocks of `m`, none above clk_boost, as the clock of the step changes from the power limit and energies at
+ * which they hold to those that `m` has now. Does nothing if these are the same. The clocks of a card (sim/machine.h)
+ * hold on another machine: they change as the clock of the step does from that machine to this. */
 MBA_MUST mba_status mba_power_clocks(mba_gpu *m, const mba_workload *w, mba_sim *sim);
+
+/* The same for any work: `run` simulates it on `m`, for its seconds and its events, 10^12. */
+typedef mba_status (*mba_power_run)(double *seconds, mba_power_rates *work, void *of, const mba_gpu *m);
+MBA_MUST mba_status mba_power_clocks_of(mba_gpu *m, mba_power_run run, void *of);
 
 /* A measured step: time, power and clock by the driver. Predictions leave its workload out of the fit. */
 typedef struct mba_power_step {
@@ -50,7 +55,8 @@ typedef struct mba_power_set {
 } mba_power_set;
 extern const char   mba_power_text[]; /* src/sim/data/power.tsv */
 MBA_MUST mba_status mba_power_set_parse(mba_power_set *out, const char *where, const char *text);
-/* Predicts every step with a fit without the steps of its model. */
+/* Predicts every step with a fit without the steps of its model. Times and work are those of known code (known_code.h)
+ * that was counted in other workloads. */
 MBA_MUST mba_status mba_power_set_predict(mba_power_set *d, const char *machine);
 
 bool mba_power_same_model(const char *a, const char *b); /* of two workloads, by their first words */

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "study/validation.h"
 #include "tests/test.h"
@@ -26,11 +27,11 @@ static void predictions_are_as_near_as_documented(void **state)
     for (int i = 0; i < d.steps; i++) {
         const mba_power_step *s = &d.step[i];
         assert_true(s->predicted.ghz <= s->curve.boost_ghz && s->predicted.watts <= 1.0001 * s->curve.limit_w);
-        assert_true(fabs(mba_error_percent(s->predicted.ghz, s->ghz)) < 7);
+        assert_true(fabs(mba_error_percent(s->predicted.ghz, s->ghz)) < 5);
     }
     const mba_power_score score = mba_power_score_of(&d);
     assert_true(d.steps == 18 && score.workloads == 9);
-    assert_true(score.clock >= 7 && score.energy >= 4 && score.unlimited == 2);
+    assert_true(score.clock >= 8 && score.energy >= 7 && score.unlimited == 2 && score.power >= 1);
 }
 
 static void the_machine_file_has_the_fit(void **state)
@@ -55,7 +56,8 @@ static void a_lower_limit_is_slower_and_saves_energy_first(void **state)
     for (double limit = 900; limit >= 300; limit -= 100) {
         const mba_step_power now = mba_step_power_at(c, &d.all, limit);
         assert_true(now.ghz <= before.ghz && now.seconds >= before.seconds && now.watts <= limit * 1.0001);
-        assert_true(now.watts * now.seconds <= 1.0001 * before.watts * before.seconds);
+        if (limit >= 400) // below, the card at rest takes more in the longer time than the work saves
+            assert_true(now.watts * now.seconds <= 1.0001 * before.watts * before.seconds);
         before = now;
     }
     const mba_step_power rest = mba_step_power_at(c, &d.all, 50); // less than the card draws at rest
@@ -97,6 +99,36 @@ static void the_limit_of_a_machine_sets_its_clocks(void **state)
     mba_sim_destroy(sim);
 }
 
+static const mba_workload work = { .model = { .name = "mamba2-130m", .shape = { .batch = 8, .length = 2048 } } };
+
+/* The clocks of a card are those of the machine that it includes if it is that machine, and else follow from power. */
+static void power_sets_the_clocks_of_a_card(void **state)
+{
+    static const struct {
+        const char *text;
+        int         slower; /* than an H200; -1: faster */
+    } cards[] = { { "include = h200\npower_limit = 700 W\n", 0 },
+                  { "include = h200\npower_limit = 500 W\n", 1 },
+                  { "include = h200\npower_limit = 700 W\nclk_boost = 1.5 GHz\n", 1 },
+                  { "include = h200\npower_limit = 700 W\nmma16 = 2048 flop/clk\nfma = 64 lanes/clk\n", -1 } };
+    mba_gpu  h200, m;
+    mba_sim *sim;
+    (void)state;
+    assert_ok(mba_sim_create(&sim));
+    assert_ok(mba_gpu_load(&h200, "h200"));
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+        assert_ok(mba_gpu_parse(&m, "card.ini", cards[i].text, strlen(cards[i].text)));
+        assert_true(m.card && !h200.card);
+        assert_ok(mba_power_clocks(&m, &work, sim));
+        for (int k = 0; k < MBA_GPU_CLOCKS; k++) {
+            const double is = m.v[mba_gpu_clocks[k]], was = h200.v[mba_gpu_clocks[k]];
+            if (cards[i].slower == 0) assert_near(is, was, 1e-12);
+            assert_true(is <= m.v[MBA_GPU_clk_boost] && cards[i].slower * (was - is) >= 0);
+        }
+    }
+    mba_sim_destroy(sim);
+}
+
 static void bad_rows_are_refused(void **state)
 {
     static const char *const bad[] = { "loop\tx\t100\t1\t2\n", "step\tmamba2-130m\t10\t600\n", "walk\tx\t1\t1\t1\n",
@@ -116,6 +148,7 @@ int main(void)
         cmocka_unit_test(the_machine_file_has_the_fit),
         cmocka_unit_test(a_lower_limit_is_slower_and_saves_energy_first),
         cmocka_unit_test(the_limit_of_a_machine_sets_its_clocks),
+        cmocka_unit_test(power_sets_the_clocks_of_a_card),
         cmocka_unit_test(bad_rows_are_refused),
     };
     return cmocka_run_group_tests(tests, predict_all, NULL);

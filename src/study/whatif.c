@@ -446,6 +446,7 @@ static mba_status axes(mba_whatif *w)
     for (int i = 0; mba_gpu_name(i) && w->nmachines < MBA_WI_MACHINES; i++) {
         mba_gpu m;
         MBA_TRY(mba_gpu_load(&m, mba_gpu_name(i)));
+        if (m.card) continue; // the machine whose clocks it takes is in the list
         w->grades[w->nmachines] = mba_simulated_grade(&m);
         snprintf(w->machines[w->nmachines++], sizeof w->machines[0], "%s", mba_gpu_name(i));
     }
