@@ -60,9 +60,10 @@ typedef struct ring {
     tick    landed;
 } ring;
 typedef struct slot {
-    int32_t alive, block_class;
-    tick    stored;
-    ring    ring[MBA_SIM_RINGS];
+    int32_t  alive, block_class;
+    uint64_t weight; /* of 256: of its bytes in L2 and DRAM */
+    tick     stored;
+    ring     ring[MBA_SIM_RINGS];
 } slot; /* a resident block */
 
 enum { FLIGHT = 512 }; /* asynchronous copies that an SM can have outstanding */
@@ -124,6 +125,9 @@ static event pop(engine *e)
 
 /* ---- memory ---- */
 
+/* The rate of a server of the chip for a block. The last block of the busiest SM shares it with fewer SMs. */
+static uint64_t weighed(uint64_t rate, const slot *b) { return rate * b->weight / 256; }
+
 /* A read that meets a DRAM channel busy with writes waits for the channel to drain. Each of m `lines` meets one with
  * probability u, the share of time in which DRAM writes, and then waits a time uniform in [0, D]. The slowest line
  * counts. Its mean in closed form: D (1 - (1 - (1-u)^(m+1)) / (u (m+1))). */
@@ -153,21 +157,21 @@ static double any_far(const mba_sim_stream *s)
  * last byte. Bytes from DRAM are written into L2 before they are read there, so L2 serves them twice. Only loads occupy
  * the shared-memory pipe. Asynchronous copies do not: GEMM kernels read and copy 1.25 times what that pipe gives
  * (128 x 128 tiles at 97 % of the tensor rate). */
-static tick read_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
+static tick read_bytes(engine *e, sm *p, const slot *b, tick now, const mba_sim_op *o)
 {
     const mba_sim_stream *s = &e->k->stream[o->stream];
     const uint64_t        bytes = o->bytes / (uint64_t)o->parts, miss = missing(s, bytes);
     tick                  done = now;
     if (o->work == MBA_OP_LOAD) done = take(&p->pipe[MBA_P_SMEM], now, bytes, e->r.pipe[MBA_P_SMEM]);
     const tick port = take(&p->rd, now, bytes, e->r.rd),
-               l2 = take_share(&e->l2r, now, bytes + miss, e->r.l2r, e->r.l2r_full),
-               both = take_share(&e->l2, now, bytes + miss, e->r.l2r_both, e->r.l2r_full);
+               l2 = take_share(&e->l2r, now, bytes + miss, weighed(e->r.l2r, b), e->r.l2r_full),
+               both = take_share(&e->l2, now, bytes + miss, weighed(e->r.l2r_both, b), e->r.l2r_full);
     if (port > done) done = port;
     if (l2 > done) done = l2;
     if (both > done) done = both;
     if (miss < 64) return done + e->r.l2_lat;
     const uint64_t out = miss * e->r.evicts / 256;
-    const tick     hbm = take_share(&e->hbm, now, miss + out, e->r.hbm, e->r.hbm_full);
+    const tick     hbm = take_share(&e->hbm, now, miss + out, weighed(e->r.hbm, b), e->r.hbm_full);
     e->written += out;
     if (hbm > done) done = hbm;
     const double far = e->k->counted ? any_far(s) : 1;
@@ -186,9 +190,9 @@ static tick room_at(engine *e, sm *p, tick now, uint64_t bytes)
     return p->n && (p->n == FLIGHT || p->in_flight + bytes > e->r.async_bytes) ? p->landed[p->head] : 0;
 }
 
-static tick copy_bytes(engine *e, sm *p, tick now, const mba_sim_op *o)
+static tick copy_bytes(engine *e, sm *p, const slot *b, tick now, const mba_sim_op *o)
 {
-    const tick done = read_bytes(e, p, now, o) + e->r.async_lat;
+    const tick done = read_bytes(e, p, b, now, o) + e->r.async_lat;
     mba_debug_assert(p->n < FLIGHT); // room_at made room
     const int at = (p->head + p->n++) % FLIGHT;
     p->landed[at] = done;
@@ -204,9 +208,10 @@ static tick write_bytes(engine *e, sm *p, slot *b, tick now, const mba_sim_op *o
 {
     const uint64_t out = missing(&e->k->stream[o->stream], o->bytes) + o->bytes * e->r.evicts / 256;
     const tick     left = take(&p->wr, now, o->bytes, e->r.wr), port = left - e->r.slack_sm,
-               l2 = take(&e->l2w, now, o->bytes, e->r.l2w), both = take(&e->l2, now, o->bytes, e->r.l2w_both),
-               there = l2 > both ? l2 : both, last = there - e->r.slack_l2, held = port > last ? port : last,
-               dram = take(&e->hbm, now, out, e->r.hbm) - e->r.slack_l2;
+               l2 = take(&e->l2w, now, o->bytes, weighed(e->r.l2w, b)),
+               both = take(&e->l2, now, o->bytes, weighed(e->r.l2w_both, b)), there = l2 > both ? l2 : both,
+               last = there - e->r.slack_l2, held = port > last ? port : last,
+               dram = take(&e->hbm, now, out, weighed(e->r.hbm, b)) - e->r.slack_l2;
     e->written += out;
     if (held > now) now = held;
     if (dram > now) now = dram;
@@ -283,7 +288,7 @@ static tick issue_copies(engine *e, process *t, tick now, const mba_sim_op *o)
     for (int64_t j = (i ? i + o->ahead : 0) + t->left; j <= i + o->ahead && j < n; j++, t->left++) {
         const tick wait = room_at(e, p, now, o->bytes);
         if (wait) return wait;
-        const tick done = copy_bytes(e, p, now, o);
+        const tick done = copy_bytes(e, p, &e->slots[t->slot], now, o);
         if (done > t->copied[j % MBA_SIM_STAGES]) t->copied[j % MBA_SIM_STAGES] = done;
     }
     t->left = 0;
@@ -404,7 +409,8 @@ static void work(engine *e, int32_t who, tick now)
             return;
         case MBA_OP_LOAD: {
             if (!t->left) t->left = o->parts; // parts are loads in sequence: a warp waits for each
-            const tick done = read_bytes(e, &e->sms[t->sm], now, o) + (t->left > 1 ? 0 : o->trips * TICKS);
+            const tick done = read_bytes(e, &e->sms[t->sm], &e->slots[t->slot], now, o)
+                              + (t->left > 1 ? 0 : o->trips * TICKS);
             if (done > t->loaded) t->loaded = done;
             if (--t->left > 0) {
                 push(e, done, who);
@@ -465,7 +471,9 @@ static void start_block(engine *e, int32_t where, tick now)
     if (e->started == e->todo) return;
     e->started++;
     now = take_share(&e->dispatch, now, 1, e->r.dispatch, 0) + e->r.block_start;
-    *b = (slot){ .alive = (int32_t)e->k->nroles, .block_class = e->k->nclasses ? next_class(e) : 0 };
+    *b = (slot){ .alive = (int32_t)e->k->nroles,
+                 .block_class = e->k->nclasses ? next_class(e) : 0,
+                 .weight = e->started < e->todo ? e->r.early : e->r.late };
     for (int32_t r = 0; r < (int32_t)e->k->nroles; r++) {
         const int32_t who = where * (int32_t)e->k->nroles + r;
         e->processes[who] =

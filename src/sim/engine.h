@@ -43,4 +43,8 @@ typedef struct mba_sim_result {
 MBA_MUST mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m,
                                 mba_sim_fidelity fidelity);
 
+/* The clock in GHz, by the utilisation of tensor units, the time it lasts, and `load`, the tensor utilisation of the
+ * step around it (0 to 1; 0: unknown). */
+double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load);
+
 #endif

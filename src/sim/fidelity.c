@@ -28,9 +28,11 @@ static mba_status run_one_sm(tick *end, int64_t *events, const mba_sim_kernel *k
                          .resident = resident < r->blocks ? resident : r->blocks,
                          .blocks = cut ? most : r->blocks };
     mba_sim_ends   e;
+    rates          each = *r;
+    if (cut) each.early = each.late = 256;
     x.mark_at[0] = cut ? rounds / 3 * resident : 0; // blocks end in bunches, so whole rounds lie between the marks
     x.mark_at[1] = cut ? (rounds - 1) * resident : 0;
-    MBA_TRY(mba_sim_events(&e, k, r, &x));
+    MBA_TRY(mba_sim_events(&e, k, &each, &x));
     mba_assert(!cut || (x.mark_at[1] > x.mark_at[0] && e.mark[1] >= e.mark[0]));
     *end = e.last;
     if (cut) *end += (r->blocks - most) * (e.mark[1] - e.mark[0]) / (x.mark_at[1] - x.mark_at[0]);
@@ -44,7 +46,9 @@ static mba_status run_all_sms(tick *end, int64_t *events, const mba_sim_kernel *
                                .resident = resident < r->blocks ? resident : r->blocks,
                                .blocks = k->grid };
     mba_sim_ends         e;
-    MBA_TRY(mba_sim_events(&e, k, r, &x));
+    rates                each = *r;
+    each.early = each.late = 256;
+    MBA_TRY(mba_sim_events(&e, k, &each, &x));
     *end = e.last;
     *events += e.events;
     return MBA_OK;

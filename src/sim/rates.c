@@ -117,6 +117,11 @@ rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, do
     r.hbm_full = per_unit(dram_rate(k, m) / (clk * 1e9));
     r.blocks = (k->grid + (int64_t)active - 1) / (int64_t)active;
     mba_assert(r.blocks > 0 && r.blocks * (int64_t)active >= k->grid);
+    // The share is that of an SM that always has equally many beside it.
+    const double evenly = (double)k->grid / (double)r.blocks,
+                 late = (double)(k->grid - (r.blocks - 1) * (int64_t)active);
+    r.early = (uint64_t)(256 * active / evenly + 0.5);
+    r.late = (uint64_t)(256 * late / evenly + 0.5);
     return r;
 }
 

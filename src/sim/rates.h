@@ -21,14 +21,11 @@ typedef struct rates {
     uint64_t evicts;      /* bytes evicted from L2 per 256 bytes filled */
     double   clk, active; /* GHz; SMs that have blocks */
     int64_t  blocks;      /* of the busiest SM */
+    uint64_t early, late; /* of 256: weight of bytes of its first blocks and of its last, which fewer SMs have */
 } rates;
 
 /* `share`: of the chip's L2, DRAM and dispatcher that the simulated SMs own; 1 if all SMs are simulated. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share);
-
-/* The clock in GHz, by the utilisation of tensor units, the time it lasts, and `load`, the tensor utilisation of the
- * step around it (0 to 1; 0: unknown). */
-double mba_sim_clock_of(const mba_gpu *m, double tensor_busy, double seconds, double load);
 
 /* Sets bytes, bounds and limit of a result; its `blocks` and `resident` must be set. */
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk);

@@ -271,16 +271,39 @@ static const mba_profiled_kernel *kernel_of(const mba_profiled_set *k, const mba
     return NULL;
 }
 
-static mba_status seconds_with(double *out, const mba_profiled_kernel *c, const mba_gpu *base, const char *changes)
+/* What runs beside the launches of a row: blocks of its machine, or of the baseline of that. */
+static mba_disturb_kind kind_beside(const mba_emulated_row *r, bool base)
+{
+    for (const mba_emulated_machine *e = mba_emulated_machines; e->name; e++)
+        if (!strcmp(e->name, r->machine)) return base ? mba_emulated_base(e).kind : e->how.kind;
+    return MBA_DISTURB_NOTHING;
+}
+
+/* Sets the clock beside resident blocks. Launches that lie apart leave the GPU its highest clock. Blocks that work keep
+ * it as busy as a step does, and tensor work lowers the clock of all kernels. */
+static void set_clock(mba_gpu *m, const mba_gpu *whole, mba_disturb_kind kind)
+{
+    const double SECONDS = 1, *v = whole->v; // blocks work all the time
+    const double taken = 1 - m->v[MBA_GPU_mma16] / v[MBA_GPU_mma16];
+    const double tensor = mba_sim_clock_of(whole, v[MBA_GPU_mma_sync] * taken, SECONDS, 0);
+    m->v[MBA_GPU_clk] = m->v[MBA_GPU_clk_tc] = kind <= MBA_DISTURB_SLEEP ? v[MBA_GPU_clk_boost]
+                                               : kind == MBA_DISTURB_MMA ? tensor
+                                                                         : v[MBA_GPU_clk];
+}
+
+/* Of a launch between two events, as it was measured. */
+static mba_status seconds_with(double *out, const mba_profiled_kernel *c, const mba_gpu *whole, const char *changes,
+                               mba_disturb_kind kind)
 {
     mba_sim_kernel k;
     mba_sim_result r;
-    mba_gpu        m = *base;
+    mba_gpu        m = *whole;
     if (*changes && strcmp(changes, "-")) MBA_TRY(mba_gpu_set(&m, changes));
+    set_clock(&m, whole, kind);
     MBA_TRY(mba_sim_kernel_parse(&k, c->program, &m));
     mba_profiled_apply(&k, c, &m);
     MBA_TRY(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
-    *out = r.seconds;
+    *out = r.seconds + 1e-6 * m.v[MBA_GPU_event_pair];
     return MBA_OK;
 }
 
@@ -296,8 +319,8 @@ mba_status mba_emulated_rows_predict(mba_emulated_rows *d, const char *machine)
         const mba_profiled_kernel *c = kernel_of(k, r);
         double                     base = 0, now = 0;
         if (!c) continue; // not counted, or another kernel has taken its place
-        st = seconds_with(&base, c, &m, r->base);
-        if (st == MBA_OK) st = seconds_with(&now, c, &m, r->changes);
+        st = seconds_with(&base, c, &m, r->base, kind_beside(r, true));
+        if (st == MBA_OK) st = seconds_with(&now, c, &m, r->changes, kind_beside(r, false));
         if (st == MBA_OK) r->predicted = now / base;
     }
     mba_profiled_destroy(k);
