@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 
 #include "core/file.h"
 
@@ -89,6 +90,27 @@ static void a_run_continues_on_any_number_of_ranks(void **state)
     for (size_t i = 0; i < n; i++) lines += log[i] == '\n';
     free(log);
     assert_int_equal(lines, 20);
+}
+
+/* The second rank sees an empty file system in the place of --out, as on a host that does not share it. */
+static void ranks_without_a_shared_folder_save_through_rank_0(void **state)
+{
+    (void)state;
+    char line[4096];
+    if (geteuid() || shell("unshare --mount true 2>&1")) skip();
+    says(ranks(1, "train %s " DATA " --steps 20 --ema 0.9 --out '%s/seen'", TEXT, scratch_dir, scratch_dir), 0,
+         "20 steps");
+    assert_int_equal(mkdir(scratch("apart"), 0700), 0);
+    snprintf(
+        line, sizeof line,
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1; timeout 120 mpirun "
+        "--oversubscribe --bind-to none -np 2 sh -c 'case $OMPI_COMM_WORLD_RANK in 0) exec \"$@\";; *) exec unshare "
+        "--mount sh -c \"mount -t tmpfs none %s/apart && exec \\\"\\$@\\\"\" sh \"$@\";; esac' sh '%s' train %s "
+        "--data '%s/tokens' --steps 20 --ema 0.9 --save-every 10 --out '%s/apart' 2>&1",
+        scratch_dir, program_path(), TEXT, scratch_dir, scratch_dir);
+    says(shell(line), 0, "slow: rank 0 writes checkpoints for all ranks");
+    assert_null(strstr(strstr(output, "slow:") + 1, "slow:")); // once
+    same_run("seen", "apart");
 }
 
 static int losses(const char *name, double *loss, int most)
@@ -459,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family_has_the_same_bytes_on_1_2_and_4_ranks),
         cmocka_unit_test(a_run_continues_on_any_number_of_ranks),
+        cmocka_unit_test(ranks_without_a_shared_folder_save_through_rank_0),
         cmocka_unit_test(parts_of_sequences_learn_what_one_rank_learns),
         cmocka_unit_test(large_states_arrive_over_tcp),
         cmocka_unit_test(parts_that_do_not_fit_are_refused),

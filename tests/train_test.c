@@ -402,9 +402,9 @@ static void weights_that_are_no_numbers_generate_nothing(void **state)
     int32_t     ids[8] = { 1, 2, 3 };
     assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
     assert_ok(mba_session_bind(&s, 1));
-    assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL));
+    assert_ok(mba_checkpoint_save(&s, scratch("sound"), NULL, NULL));
     ((float *)mba_session_at(&s, "backbone.embeddings.weight"))[40] = NAN; // of token 1
-    assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL));
+    assert_ok(mba_checkpoint_save(&s, scratch("unsound"), NULL, NULL));
     mba_session_end(&s);
     assert_ok(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("sound"), .temperature = 1 }));
     assert_fails(mba_generate(ids, 3, 8, &(mba_generate_options){ .checkpoint = scratch("unsound"), .temperature = 1 }),

@@ -42,10 +42,11 @@ typedef struct train_run {
     mba__train_cli   c;
     mba_progress     bar;
     const char      *loss_unit;
-    double           floor_s;  /* of a step, for the progress line; 0: not shown */
-    mba_train_report last;     /* its validation: the last one that took place */
-    int64_t          left_out; /* damaged items that a line has reported */
-    mba_world       *world;    /* of several ranks; NULL: one */
+    double           floor_s;    /* of a step, for the progress line; 0: not shown */
+    mba_train_report last;       /* its validation: the last one that took place */
+    int64_t          left_out;   /* damaged items that a line has reported */
+    mba_world       *world;      /* of several ranks; NULL: one */
+    bool             told_apart; /* that rank 0 writes checkpoints for all */
 } train_run;
 
 /* ---- what a step costs ---- */
@@ -181,9 +182,17 @@ static void report(void *ctx, const mba_train_report *r)
 }
 
 /* A sample that fails does not end the run. The failure is reported once. */
-static void saved(void *ctx, const char *checkpoint, int64_t step)
+static void saved(void *ctx, const char *checkpoint, int64_t step, bool apart)
 {
     train_run *t = ctx;
+    if (apart && !t->told_apart) {
+        mba_progress_end(&t->bar);
+        mba_say(stderr,
+                "slow: rank 0 writes checkpoints for all ranks\n  why: they do not share '%s'\n  fix: give --out a "
+                "folder on a file system that all hosts share\n",
+                t->c.o.out);
+        t->told_apart = true;
+    }
     if (!t->c.sample || interrupted) return;
     mba_progress_end(&t->bar);
     if (mba_sample_keep(t->c.o.out, checkpoint, step, t->c.sample, t->c.o.seed) == MBA_OK) return;

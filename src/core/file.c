@@ -348,6 +348,34 @@ mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n)
     return MBA_OK;
 }
 
+mba_status mba_writer_skip(mba_writer *w, size_t n)
+{
+    mba_assert(!w->committed);
+    if (w->error) return write_failed(w, w->error);
+    MBA_TRY(flush(w));
+    const off_t end = lseek(w->fd, (off_t)n, SEEK_CUR);
+    return end < 0 || ftruncate(w->fd, end) ? write_failed(w, errno) : MBA_OK;
+}
+
+mba_status mba_file_open_inside(int *fd, const char *path)
+{
+    *fd = open(path, O_WRONLY | O_CLOEXEC);
+    return *fd < 0 ? failed("write", path, errno) : MBA_OK;
+}
+
+mba_status mba_file_put_at(int fd, const char *path, const void *bytes, size_t n, size_t at)
+{
+    for (const char *from = bytes; n;) {
+        const ssize_t k = pwrite(fd, from, n, (off_t)at);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return failed("write", path, k ? errno : ENOSPC);
+        from += k;
+        at += (size_t)k;
+        n -= (size_t)k;
+    }
+    return MBA_OK;
+}
+
 /* Returns 0 or an errno. A file system that cannot sync is not a failure. */
 static int sync_to_disk(int fd)
 {

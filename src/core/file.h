@@ -44,8 +44,13 @@ typedef struct mba_writer mba_writer;
 
 MBA_MUST mba_status mba_writer_create(mba_writer **out, const char *path);
 MBA_MUST mba_status mba_writer_put(mba_writer *w, const void *bytes, size_t n);
-MBA_MUST mba_status mba_writer_commit(mba_writer *w);  /* once, at the end */
-void                mba_writer_destroy(mba_writer *w); /* removes what was not committed; NULL is fine */
+MBA_MUST mba_status mba_writer_skip(mba_writer *w, size_t n); /* the next n bytes are zero, without taking space */
+MBA_MUST mba_status mba_writer_commit(mba_writer *w);         /* once, at the end */
+void                mba_writer_destroy(mba_writer *w);        /* removes what was not committed; NULL is fine */
+
+/* Parts of a file that is there already, written in place, perhaps by several processes at once. */
+MBA_MUST mba_status mba_file_open_inside(int *fd, const char *path);
+MBA_MUST mba_status mba_file_put_at(int fd, const char *path, const void *bytes, size_t n, size_t at);
 
 /* Removes the temporary files of all open writers and the files of locks (lock.h). For the handler of a signal that
  * ends the process. */

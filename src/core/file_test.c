@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include "tests/test.h"
 #include "tests/scratch.h"
@@ -153,6 +154,39 @@ static void nothing_is_seen_before_commit(void **state)
     mba_writer_destroy(w);
     assert_holds(scratch("a"), "new");
     assert_int_equal(scratch_entries(""), 1);
+}
+
+/* Bytes that nobody writes are zero and take no space; others are put there later. */
+static void room_for_later_is_zero(void **state)
+{
+    (void)state;
+    enum { MANY = 64 << 20 };
+    mba_writer *w = NULL;
+    struct stat s;
+    char       *text;
+    size_t      n;
+    int         fd;
+    assert_ok(mba_writer_create(&w, scratch("room")));
+    assert_ok(mba_writer_put(w, "begin", 5));
+    assert_ok(mba_writer_skip(w, MANY));
+    assert_ok(mba_writer_put(w, "end", 3));
+    assert_ok(mba_writer_skip(w, 2));
+    assert_ok(mba_writer_commit(w));
+    mba_writer_destroy(w);
+    assert_int_equal(stat(scratch("room"), &s), 0);
+    assert_int_equal(s.st_size, MANY + 10);
+    assert_true(s.st_blocks * 512 < MANY / 2);
+    assert_ok(mba_file_open_inside(&fd, scratch("room")));
+    assert_ok(mba_file_put_at(fd, "room", "middle", 6, 5 + MANY / 2));
+    close(fd);
+    assert_ok(mba_file_read(&text, &n, scratch("room"), 2 * MANY));
+    assert_int_equal(n, MANY + 10);
+    assert_memory_equal(text, "begin", 6);
+    assert_memory_equal(text + 5 + MANY / 2 - 1, "\0middle", 8);
+    assert_memory_equal(text + 5 + MANY - 1, "\0end\0", 6);
+    free(text);
+    unlink(scratch("room"));
+    assert_fails(mba_file_open_inside(&fd, scratch("nowhere")), MBA_E_IO, "cannot write");
 }
 
 static void giving_up_leaves_the_old_file(void **state)
@@ -536,6 +570,7 @@ int main(void)
         cmocka_unit_test(xxh64_gives_the_published_values),
         cmocka_unit_test(mapping_takes_empty_and_huge_files),
         cmocka_unit_test(nothing_is_seen_before_commit),
+        cmocka_unit_test(room_for_later_is_zero),
         cmocka_unit_test(giving_up_leaves_the_old_file),
         cmocka_unit_test(pieces_of_any_size_come_out_in_order),
         cmocka_unit_test(new_files_have_the_usual_permissions),

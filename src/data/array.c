@@ -150,6 +150,17 @@ mba_status mba_array_read_f32(const mba_array *a, float *out, int64_t count)
     }
 }
 
+mba_status mba_array_read_f32_at(const mba_array *a, float *out, int64_t first, int64_t count)
+{
+    mba_array     part = *a;
+    const int64_t size = (int64_t)mba_file_dtype_bytes(a->dtype);
+    mba_assert(first >= 0 && count >= 0 && first <= a->elems - count);
+    part.data = (const char *)a->data + first * size;
+    part.elems = count;
+    part.bytes = count * size;
+    return mba_array_read_f32(&part, out, count);
+}
+
 /* 64-bit integers up to 2^53 in size are exact as doubles. */
 static mba_status i64_to_f64(const mba_array *a, double *out)
 {

@@ -54,6 +54,7 @@ bool mba_array_measure(mba_array *a);
  * f32 rounds to nearest and refuses finite values that would become infinite; f64 is exact and refuses integers beyond
  * 2^53. Neither reads the F8 types. */
 MBA_MUST mba_status mba_array_read_f32(const mba_array *a, float *out, int64_t count);
+MBA_MUST mba_status mba_array_read_f32_at(const mba_array *a, float *out, int64_t first, int64_t count); /* a part */
 MBA_MUST mba_status mba_array_read_f64(const mba_array *a, double *out, int64_t count);
 
 /* Text for messages, returned by value so that a call can stand in an argument list:

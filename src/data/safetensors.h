@@ -55,6 +55,7 @@ typedef struct mba_safetensors_entry {
     const void           *data; /* dense, in the dtype; must stay valid until commit; or NULL: */
     mba_safetensors_fill *fill; /* produces the data part by part */
     void                 *user;
+    bool                  later; /* zeros that take no space, until somebody puts the data there */
 } mba_safetensors_entry;
 
 typedef struct mba_safetensors_writer mba_safetensors_writer;
@@ -68,5 +69,15 @@ MBA_MUST mba_status mba_safetensors_add(mba_safetensors_writer *w, const mba_saf
 MBA_MUST mba_status mba_safetensors_note(mba_safetensors_writer *w, const char *key, const char *text);
 MBA_MUST mba_status mba_safetensors_commit(mba_safetensors_writer *w);
 void                mba_safetensors_destroy(mba_safetensors_writer *w); /* NULL is fine */
+
+/* Puts data into a file that is there, perhaps from several processes at once: elements first .. first+count-1 of a
+ * tensor, in its dtype. end forces them to disk. */
+typedef struct mba_safetensors_inside mba_safetensors_inside;
+
+MBA_MUST mba_status mba_safetensors_enter(mba_safetensors_inside **out, const char *path);
+MBA_MUST mba_status mba_safetensors_put(mba_safetensors_inside *f, const char *name, const void *data, int64_t first,
+                                        int64_t count);
+MBA_MUST mba_status mba_safetensors_end(mba_safetensors_inside *f);
+void                mba_safetensors_leave(mba_safetensors_inside *f); /* NULL is fine */
 
 #endif

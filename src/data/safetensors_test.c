@@ -314,6 +314,41 @@ static mba_status fail_late(void *user, void *to, int64_t first, int64_t count)
     return first ? mba_fail(MBA_E_DEVICE, "the device is gone") : MBA_OK;
 }
 
+/* The same file, of which every tensor is put later, in two parts, the last one first. */
+static void what_is_put_later_gives_the_same_file(void **state)
+{
+    (void)state;
+    mba_safetensors        *f;
+    mba_safetensors_writer *w;
+    mba_safetensors_inside *inside;
+    mba_map                 map;
+    assert_ok(mba_safetensors_open(&f, DATA "types.safetensors"));
+    assert_ok(mba_safetensors_create(&w, scratch("t.safetensors")));
+    for (int64_t i = 0; i < mba_safetensors_count(f); i++) {
+        const mba_array      *a = mba_safetensors_at(f, i);
+        mba_safetensors_entry e = { .name = a->name, .dtype = a->dtype, .rank = a->rank, .later = true };
+        memcpy(e.shape, a->shape, sizeof e.shape);
+        assert_ok(mba_safetensors_add(w, &e));
+    }
+    assert_ok(mba_safetensors_commit(w));
+    mba_safetensors_destroy(w);
+    assert_ok(mba_safetensors_enter(&inside, scratch("t.safetensors")));
+    for (int64_t i = mba_safetensors_count(f); i-- > 0;) {
+        const mba_array *a = mba_safetensors_at(f, i);
+        const int64_t    half = a->elems / 2;
+        const char      *rest = (const char *)a->data + half * (int64_t)mba_file_dtype_bytes(a->dtype);
+        assert_ok(mba_safetensors_put(inside, a->name, rest, half, a->elems - half));
+        assert_ok(mba_safetensors_put(inside, a->name, a->data, 0, half));
+    }
+    assert_ok(mba_safetensors_end(inside));
+    mba_safetensors_leave(inside);
+    assert_ok(mba_file_map(&map, DATA "types.safetensors"));
+    assert_same_bytes(scratch("t.safetensors"), map.data, map.bytes);
+    mba_file_unmap(&map);
+    mba_safetensors_close(f);
+    unlink(scratch("t.safetensors"));
+}
+
 static void large_tensors_come_from_a_callback(void **state)
 {
     (void)state;
@@ -388,6 +423,7 @@ int main(void)
         cmocka_unit_test(hostile_names_stay_on_one_line),
         cmocka_unit_test(the_example_of_the_format_is_written),
         cmocka_unit_test(our_file_is_the_reference_s_byte_for_byte),
+        cmocka_unit_test(what_is_put_later_gives_the_same_file),
         cmocka_unit_test(large_tensors_come_from_a_callback),
         cmocka_unit_test(a_failed_callback_leaves_no_file),
         cmocka_unit_test(wrong_names_are_refused),

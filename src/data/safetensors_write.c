@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors_write.c -- the writer of safetensors.h: collects entries, then streams header and data. */
+/* safetensors_write.c -- the writer of safetensors.h: collects entries, then streams header and data; or puts data into
+ * a file that is there. */
 #include "data/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/file.h"
 #include "data/json.h"
 
@@ -107,7 +109,7 @@ mba_status mba_safetensors_add(mba_safetensors_writer *w, const mba_safetensors_
     for (int i = 0; i < e->rank; i++) mba_assert(e->shape[i] >= 0);
     memcpy(a.shape, e->shape, sizeof a.shape);
     mba_assert(mba_array_measure(&a));
-    mba_assert(a.data || e->fill || a.bytes == 0);
+    mba_assert(a.data || e->fill || e->later || a.bytes == 0);
     MBA_TRY(check_name(w, e->name));
     MBA_TRY(make_room(w));
     a.name = strdup(e->name);
@@ -198,10 +200,62 @@ mba_status mba_safetensors_commit(mba_safetensors_writer *w)
     for (size_t i = 0; i < w->count && st == MBA_OK; i++) {
         const entry *e = &w->entries[i];
         st = e->array.data ? mba_writer_put(w->file, e->array.data, (size_t)e->array.bytes)
-                           : put_filled(w->file, e, buffer);
+             : e->fill     ? put_filled(w->file, e, buffer)
+                           : mba_writer_skip(w->file, (size_t)e->array.bytes);
         if (st != MBA_OK) st = mba_where(st, "tensor \"%s\"", mba_quote(e->array.name).text);
     }
     if (st == MBA_OK) st = mba_writer_commit(w->file);
     free(buffer);
     return st;
+}
+
+/* ---- inside a file ---- */
+
+struct mba_safetensors_inside {
+    mba_safetensors *file;
+    char            *path;
+    int              fd;
+    size_t           begin; /* where the data begins */
+};
+
+mba_status mba_safetensors_enter(mba_safetensors_inside **out, const char *path)
+{
+    mba_safetensors_inside *f = calloc(1, sizeof *f);
+    mba_map                 map = { 0 };
+    if (!f) return no_memory(path);
+    f->fd = -1;
+    f->path = strdup(path);
+    mba_status st = f->path ? mba_safetensors_open(&f->file, path) : no_memory(path);
+    if (st == MBA_OK) st = mba_file_map(&map, path);
+    if (st == MBA_OK) { // of 8 bytes at least, since it could be opened
+        uint64_t header;
+        memcpy(&header, map.data, sizeof header);
+        f->begin = sizeof header + (size_t)header;
+        st = mba_file_open_inside(&f->fd, path);
+    }
+    mba_file_unmap(&map);
+    if (st == MBA_OK) *out = f;
+    else mba_safetensors_leave(f);
+    return st;
+}
+
+mba_status mba_safetensors_put(mba_safetensors_inside *f, const char *name, const void *data, int64_t first,
+                               int64_t count)
+{
+    const mba_array *a = mba_safetensors_find(f->file, name), *begin = mba_safetensors_at(f->file, 0);
+    mba_assert(a && first >= 0 && count >= 0 && first + count <= a->elems);
+    const size_t size = mba_file_dtype_bytes(a->dtype),
+                 at = f->begin + (size_t)((const char *)a->data - (const char *)begin->data) + (size_t)first * size;
+    return mba_file_put_at(f->fd, f->path, data, (size_t)count * size, at);
+}
+
+mba_status mba_safetensors_end(mba_safetensors_inside *f) { return mba_file_sync(f->fd, f->path); }
+
+void mba_safetensors_leave(mba_safetensors_inside *f)
+{
+    if (!f) return;
+    if (f->fd >= 0) close(f->fd);
+    mba_safetensors_close(f->file);
+    free(f->path);
+    free(f);
 }

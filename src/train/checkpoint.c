@@ -12,6 +12,7 @@
 #include "data/json.h"
 #include "data/tokenizer_files.h"
 #include "train/checkpoint_dirs.h"
+#include "train/checkpoint_ranks.h"
 #include "train/checksums.h"
 #include "train/shards.h"
 
@@ -252,9 +253,12 @@ mba_status mba_checkpoint_load_features(mba_session *s, mba_hf_format format, co
 
 /* ---- writing ---- */
 
+/* data: NULL leaves room for all ranks. */
 static mba_status add_slice(mba_safetensors_writer *w, const char *name, const mba_type *type, const float *data)
 {
-    mba_safetensors_entry e = { .name = name, .dtype = MBA_WIRE_F32, .rank = (int)type->rank, .data = data };
+    mba_safetensors_entry e = {
+        .name = name, .dtype = MBA_WIRE_F32, .rank = (int)type->rank, .data = data, .later = !data
+    };
     memcpy(e.shape, type->dim, sizeof *e.shape * (size_t)type->rank);
     return mba_safetensors_add(w, &e);
 }
@@ -269,12 +273,14 @@ static mba_status add_params(mba_safetensors_writer *w, const mba_session *s, mb
         mba_hf_slice      slice[MBA_HF_SLICES_MAX];
         if (grads ? !mba_is_param(t) : !mba_learned(t)) continue;
         const int    n = mba_hf_slices(slice, format, &s->model, t);
-        const float *from = grads ? mba_program_host_counterpart(s->program, t->st->grad, t)
-                                  : mba_program_host(s->program, t);
+        const float *from = grads                             ? mba_program_host_counterpart(s->program, t->st->grad, t)
+                            : mba__checkpoint_is_shared(s, t) ? NULL
+                                                              : mba_program_host(s->program, t);
         for (int k = 0; k < n; k++) {
             const mba_array *a = NULL;
             if (stored) MBA_TRY(find_slice(&a, stored, &s->model, &slice[k]));
-            MBA_TRY(add_slice(w, a ? a->name : slice[k].name, &slice[k].type, from + slice[k].row * row_elems(t)));
+            MBA_TRY(add_slice(w, a ? a->name : slice[k].name, &slice[k].type,
+                              from ? from + slice[k].row * row_elems(t) : NULL));
         }
     }
     return MBA_OK;
@@ -348,19 +354,8 @@ static mba_status save_config(const mba_session *s, mba_hf_format format, const 
 
 /* ---- moments ---- */
 
-/* The address of a moment of a parameter, in the storage "m.decay" and so on (ops/adamw), or of those of all ranks. */
-static float *moment(const mba_session *s, const mba_tensor *param, char which)
-{
-    char         name[32];
-    const float *whole = s->whole[which == 'v'][param->st == s->graph->params[MBA_NO_DECAY]];
-    if (whole) return (float *)whole + param->offset;
-    snprintf(name, sizeof name, "%c.%s", which, param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
-    const mba_tensor *t = mba_graph_find(s->graph, name);
-    mba_assert(t);
-    return mba_program_host_counterpart(s->program, t->st, param);
-}
-
-/* A tensor of optimizer.safetensors: a moment of a parameter, or the running average of a learned tensor. */
+/* A tensor of optimizer.safetensors: a moment of a parameter, or the running average of a learned tensor. at is NULL
+ * for moments that several ranks share. */
 typedef struct kept {
     char   name[MBA_HF_NAME_MAX];
     float *at;
@@ -371,7 +366,7 @@ static int kept_of(kept out[3], const mba_session *s, const mba_tensor *t)
     int n = 0;
     for (int k = 0; k < 2 && mba_is_param(t); k++, n++) {
         snprintf(out[n].name, sizeof out[n].name, "%c.%s", "mv"[k], t -> name);
-        out[n].at = moment(s, t, "mv"[k]);
+        out[n].at = mba_shards_exist(s) ? NULL : mba_session_moment(s, t, k);
     }
     if (s->averages && mba_learned(t)) {
         snprintf(out[n].name, sizeof out[n].name, "ema.%s", t->name);
@@ -390,7 +385,8 @@ static mba_status save_moments(const mba_session *s, const char *directory)
         const mba_tensor *t = s->graph->tensors[i];
         kept              k[3];
         const int         n = kept_of(k, s, t);
-        for (int j = 0; j < n && st == MBA_OK; j++) st = add_slice(w, k[j].name, &t->type, k[j].at);
+        const bool        later = mba__checkpoint_is_shared(s, t);
+        for (int j = 0; j < n && st == MBA_OK; j++) st = add_slice(w, k[j].name, &t->type, later ? NULL : k[j].at);
     }
     for (int32_t i = 0; i < s->graph->ntensors && st == MBA_OK; i++) {
         const mba_tensor *t = s->graph->tensors[i];
@@ -401,9 +397,9 @@ static mba_status save_moments(const mba_session *s, const char *directory)
     return st;
 }
 
-static mba_status load_state(const mba_safetensors *f, const char *name, const mba_type *type, float *to)
+static mba_status find_state(const mba_array **out, const mba_safetensors *f, const char *name, const mba_type *type)
 {
-    const mba_array *a = mba_safetensors_find(f, name);
+    const mba_array *a = *out = mba_safetensors_find(f, name);
     if (!a)
         return mba_fail(MBA_E_FORMAT,
                         "the checkpoint has no \"%s\"\nwhy: it was saved with another "
@@ -414,7 +410,42 @@ static mba_status load_state(const mba_safetensors *f, const char *name, const m
                         "\"%s\" has another shape than in this run\nfix: give the model and "
                         "options of the run that saved it",
                         name);
+    return MBA_OK;
+}
+
+static mba_status load_state(const mba_safetensors *f, const char *name, const mba_type *type, float *to)
+{
+    const mba_array *a;
+    MBA_TRY(find_state(&a, f, name, type));
     return mba_array_read_f32(a, to, mba_type_elems(type));
+}
+
+typedef struct source {
+    const mba_safetensors *file;
+    int                    which;
+} source;
+
+static mba_status load_run(void *user, const mba_shards_run *r)
+{
+    const source    *x = user;
+    const mba_array *a;
+    char             name[MBA_HF_NAME_MAX];
+    snprintf(name, sizeof name, "%c.%s", "mv"[x->which], r -> param -> name);
+    MBA_TRY(find_state(&a, x->file, name, &r->param->type));
+    return mba_array_read_f32_at(a, r->at, r->first, r->count);
+}
+
+/* The moments of this rank. */
+static mba_status load_pieces(mba_session *s, const mba_safetensors *f)
+{
+    for (int which = 0; which < 2; which++)
+        for (int k = 0; k < MBA_GROUPS; k++) {
+            const mba_pieces p = mba_shards_pieces(s, which, k);
+            source           x = { f, which };
+            for (int64_t i = 0; i < p.n; i++)
+                MBA_TRY(mba_shards_runs(s, s->place, k, i, p.at + i * p.elems, load_run, &x));
+        }
+    return MBA_OK;
 }
 
 static mba_status load_moments(mba_session *s, const char *path)
@@ -426,10 +457,12 @@ static mba_status load_moments(mba_session *s, const char *path)
         const mba_tensor *t = s->graph->tensors[i];
         kept              k[3];
         const int         n = kept_of(k, s, t);
-        for (int j = 0; j < n && st == MBA_OK; j++) st = load_state(f, k[j].name, &t->type, k[j].at);
+        for (int j = 0; j < n && st == MBA_OK; j++)
+            if (k[j].at) st = load_state(f, k[j].name, &t->type, k[j].at);
         if (st == MBA_OK && mba_session_carries(s, t))
             st = load_state(f, t->name, &t->type, mba_program_host(s->program, t));
     }
+    if (st == MBA_OK && mba_shards_exist(s)) st = load_pieces(s, f);
     if (st == MBA_OK) st = mba_program_push(s->program);
     if (st != MBA_OK) st = mba_where(st, "reading '%s'", path);
     mba_safetensors_close(f);
@@ -463,10 +496,7 @@ mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, js
 {
     char path[PATH_ROOM];
     MBA_TRY(join(path, directory, "optimizer.safetensors"));
-    MBA_TRY(mba_shards_whole(s, false));
     MBA_TRY(load_moments(s, path));
-    MBA_TRY(mba_shards_take(s));
-    mba_shards_free(s);
     MBA_TRY(join(path, directory, "trainer.json"));
     return mba_json_load(trainer, path, NULL);
 }
@@ -529,14 +559,20 @@ static int64_t step_of(const json_t *trainer)
     return json_is_integer(step) ? (int64_t)json_integer_value(step) : -1;
 }
 
-mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer)
+mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer, bool *apart)
 {
-    char building[PATH_ROOM];
-    MBA_TRY(mba_program_pull(s->program));
-    MBA_TRY(mba__directory_begin(building, sizeof building, directory));
-    mba_status st = save_all(s, building, trainer);
-    if (st == MBA_OK) st = mba_checksums_write(building, step_of(trainer));
-    if (st == MBA_OK) st = mba__directory_commit(building, directory);
-    if (st != MBA_OK) mba_folder_remove(building);
+    char       building[PATH_ROOM] = "";
+    const bool ranks = s->world && s->world->ranks > 1, writes = !ranks || !s->world->rank;
+    bool       begun = false;
+    mba_status st = mba_program_pull(s->program);
+    if (st == MBA_OK && writes) {
+        st = mba__directory_begin(building, sizeof building, directory);
+        begun = st == MBA_OK;
+    }
+    if (begun) st = save_all(s, building, trainer);
+    if (ranks) st = mba__checkpoint_fill(s, mba_hf_format_for(&s->model), building, trainer != NULL, st, apart);
+    if (st == MBA_OK && writes) st = mba_checksums_write(building, step_of(trainer));
+    if (st == MBA_OK && writes) st = mba__directory_commit(building, directory);
+    if (st != MBA_OK && begun) mba_folder_remove(building);
     return st == MBA_OK ? st : mba_where(st, "saving the checkpoint '%s'", directory);
 }

@@ -41,8 +41,11 @@ MBA_MUST mba_status mba_checkpoint_load_average(mba_session *s, const char *dire
 /* Loads moments, averages, and trainer.json, for which the caller calls json_decref. */
 MBA_MUST mba_status mba_checkpoint_load_trainer(mba_session *s, const char *directory, json_t **trainer);
 
-/* Saves everything; only the model if `trainer` is NULL. Replaces an older directory of the same name. */
-MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer);
+/* Saves everything; only the model if `trainer` is NULL. Replaces an older directory of the same name. Of several ranks
+ * all must call it, and all write (checkpoint_ranks.h); *apart, which one rank leaves alone and may be NULL for it,
+ * says whether they do not share the directory. */
+MBA_MUST mba_status mba_checkpoint_save(const mba_session *s, const char *directory, const json_t *trainer,
+                                        bool *apart);
 
 /* Creates a directory with hard links to the files of a checkpoint, which stay when the first directory is removed.
  * Replaces an older directory of that name. Fails if the file system has no links. */

@@ -179,10 +179,10 @@ static void a_replaced_checkpoint_goes_last(void **state)
     snprintf(path, sizeof path, "%s/step-000001", run);
     assert_ok(mba_session_plan(&s, &(mba_session_options){ .model.lm = small("M") }));
     assert_ok(mba_session_bind(&s, 1));
-    assert_ok(mba_checkpoint_save(&s, path, NULL));
+    assert_ok(mba_checkpoint_save(&s, path, NULL, NULL));
     events = 0;
     recording = true;
-    assert_ok(mba_checkpoint_save(&s, path, NULL));
+    assert_ok(mba_checkpoint_save(&s, path, NULL, NULL));
     recording = false;
     mba_session_end(&s);
     assert_true(check_files() >= 3);
@@ -206,10 +206,10 @@ static void a_sync_that_fails_is_told(void **state)
                                                            .update = true,
                                                            .adamw = mba_adamw_defaults() }));
     assert_ok(mba_session_bind(&s, 1));
-    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    assert_ok(mba_checkpoint_save(&s, path, trainer, NULL));
     for (; st != MBA_OK; n++) {
         syncs_left = n;
-        st = mba_checkpoint_save(&s, path, trainer);
+        st = mba_checkpoint_save(&s, path, trainer, NULL);
         const bool failed = syncs_left < 0;
         syncs_left = -1;
         if (failed) assert_fails(st, MBA_E_IO, "cannot ");
@@ -237,11 +237,11 @@ static void a_best_that_is_damaged_is_missing(void **state)
                                                            .adamw = mba_adamw_defaults() }));
     assert_ok(mba_session_bind(&s, 1));
     snprintf(path, sizeof path, "%s/step-000007", run);
-    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    assert_ok(mba_checkpoint_save(&s, path, trainer, NULL));
     assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
     assert_true(missing);
     snprintf(path, sizeof path, "%s/best", run);
-    assert_ok(mba_checkpoint_save(&s, path, trainer));
+    assert_ok(mba_checkpoint_save(&s, path, trainer, NULL));
     assert_ok(mba_checkpoint_best_missing(&missing, run, 7));
     assert_false(missing);
     assert_ok(mba_checkpoint_best_missing(&missing, run, 8)); // there is no step-000008

@@ -196,7 +196,6 @@ mba_status mba_session_bind(mba_session *s, uint64_t seed)
 
 void mba_session_end(mba_session *s)
 {
-    mba_shards_free(s);
     mba_program_destroy(s->program);
     mba_graph_destroy(s->graph);
     *s = (mba_session){ 0 };
@@ -216,6 +215,16 @@ void *mba_session_at(const mba_session *s, const char *name)
 }
 
 bool mba_learned(const mba_tensor *t) { return mba_is_param(t) || (mba_is_state(t) && strncmp(t->name, "ema.", 4)); }
+
+float *mba_session_moment(const mba_session *s, const mba_tensor *param, int which)
+{
+    char name[32]; // storages of ops/adamw
+    snprintf(name, sizeof name, "%c.%s", "mv"[which],
+             param -> st == s -> graph -> params[MBA_DECAY] ? "decay" : "no_decay");
+    const mba_tensor *t = mba_graph_find(s->graph, name);
+    mba_assert(t);
+    return mba_program_host_counterpart(s->program, t->st, param);
+}
 
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged)
 {

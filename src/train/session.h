@@ -59,9 +59,8 @@ typedef struct mba_session {
     bool                       recomputes, averages; /* averages: the session keeps an averaged model (ops/ema) */
     mba_place                  place;
     mba_world                 *world;
-    mba_buckets                buckets;              /* 0: the moments are not sharded */
-    float                     *whole[2][MBA_GROUPS]; /* m and v of all ranks, while a checkpoint needs them */
-    const mba_tokenizer_files *tokenizer;            /* text: saved with every checkpoint; NULL: none */
+    mba_buckets                buckets;   /* 0: the moments are not sharded */
+    const mba_tokenizer_files *tokenizer; /* text: saved with every checkpoint; NULL: none */
 } mba_session;
 
 MBA_MUST mba_status mba_session_plan(mba_session *s, const mba_session_options *o);
@@ -82,6 +81,9 @@ void *mba_session_find(const mba_session *s, const char *name);
 bool mba_learned(const mba_tensor *t);
 /* Its address on the host, or with `averaged` that of its running average. On a GPU, call mba_program_pull before. */
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged);
+
+/* The host address of m (`which` 0) or v (1) of a parameter, whose moments are not sharded. */
+float *mba_session_moment(const mba_session *s, const mba_tensor *param, int which);
 
 /* Copies what `from` has learned into another session of the same model, which may be planned for another purpose. */
 MBA_MUST mba_status mba_session_copy(mba_session *to, const mba_session *from, bool averaged);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* shards.h -- one optimizer over several ranks (ZeRO-1): every rank holds all parameters and gradients, and the moments
- * of its pieces. session.c plans it; checkpoints hold whole moments.
+ * of its pieces. session.c plans it; checkpoints hold whole moments, of which each rank writes and reads its pieces
+ * (checkpoint_ranks.c).
  *
  * The gradient of a group is divided into equal buckets, each into one piece per rank (ops/collectives). A rank's
  * moments are its pieces, bucket after bucket. Storages are padded with zeros to whole buckets, which changes no
@@ -14,13 +15,26 @@
  * where that holds one block per rank. */
 void mba_shards_pad(mba_buckets *out, mba_graph *g, int64_t ranks, int64_t bucket_bytes);
 
-/* Makes s->whole, all moments in the layout of the parameters: memory for a checkpoint that is read (`gathered` false),
- * or the moments of all ranks, gathered on rank 0 (a call of all ranks). Nothing happens without shards. */
-MBA_MUST mba_status mba_shards_whole(mba_session *s, bool gathered);
+/* True if ranks share the moments. */
+bool mba_shards_exist(const mba_session *s);
 
-/* Takes this rank's pieces from s->whole. */
-MBA_MUST mba_status mba_shards_take(mba_session *s);
+/* The pieces of m (`which` 0) or v (1) of a group that this rank holds, on the host; NULL: the group has none. */
+typedef struct mba_pieces {
+    float  *at;
+    int64_t n, elems; /* pieces, one per bucket; elements of each */
+} mba_pieces;
+mba_pieces mba_shards_pieces(const mba_session *s, int which, int group);
 
-void mba_shards_free(mba_session *s);
+/* Elements first .. first + count - 1 of a parameter, whose moments are at `at`. */
+typedef struct mba_shards_run {
+    const mba_tensor *param;
+    int64_t           first, count;
+    float            *at;
+} mba_shards_run;
+typedef mba_status mba_shards_use(void *user, const mba_shards_run *r);
+
+/* Calls `use` for all runs in the piece of bucket `bucket` of the rank at `p`, which lies at `piece`. */
+MBA_MUST mba_status mba_shards_runs(const mba_session *s, mba_place p, int group, int64_t bucket, float *piece,
+                                    mba_shards_use *use, void *user);
 
 #endif

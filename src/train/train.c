@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "train/checkpoint.h"
-#include "train/shards.h"
 #include "train/text_data.h"
 #include "train/train_run.h"
 #include "train/watchdog.h"
@@ -435,7 +434,6 @@ static mba_status loop(mba__run *r)
         const bool saves = last || due(r->o->save_every, r->step.index);
         if (st == MBA_OK && saves) st = mba__run_save(r);
         if (st == MBA_OK && p.best) st = mba__run_save_best(r, saves);
-        mba_shards_free(&r->s);
         if (st == MBA_OK && r->unread && !last) return end_unread(r);
     }
     return st;

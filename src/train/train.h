@@ -74,7 +74,8 @@ typedef struct mba_train_options {
     void (*planned)(void *ctx, const mba_session *s, const mba_session *judge, const mba_feed *data);
     void (*restored)(void *ctx); /* called once `resume` or `init` is loaded; or NULL */
     void (*report)(void *ctx, const mba_train_report *r);
-    void (*saved)(void *ctx, const char *checkpoint, int64_t step); /* called after each step-*; or NULL */
+    /* Called after each step-*; or NULL. apart: rank 0 wrote for the others, which do not share the folder. */
+    void (*saved)(void *ctx, const char *checkpoint, int64_t step, bool apart);
     void *ctx;
 } mba_train_options;
 

@@ -32,6 +32,7 @@ typedef struct mba__run {
     int64_t                  all_units, all_left_out; /* several ranks: of all of them */
     double                   own_loss;                /* of this rank's slots */
     bool                     told_to_stop;            /* several ranks: one of them was interrupted */
+    bool                     apart;                   /* several ranks: they do not share the folder */
     int64_t                  units, units_before; /* tokens, images or graphs of this session; of earlier sessions */
     int64_t                  best_step;           /* with the lowest validation loss; 0: none yet */
     double                   best_loss;

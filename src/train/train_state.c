@@ -17,7 +17,6 @@
 #include "ops/ema/ema.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
-#include "train/shards.h"
 
 enum { PATH_ROOM = 4096 };
 static const int64_t STEP_MOST = INT64_C(1) << 48; // a trainer.json that says more is damaged
@@ -77,13 +76,14 @@ static json_t *trainer_json(const mba__run *r)
     return t;
 }
 
+/* A call of all ranks. */
 static mba_status save_as(mba__run *r, char path[PATH_ROOM], const char *name)
 {
     if (snprintf(path, PATH_ROOM, "%s/%s", r->o->out, name) >= PATH_ROOM)
         return mba_fail(MBA_E_ARG, "the path '%s' is too long\nfix: choose a shorter --out", r->o->out);
     json_t    *trainer = trainer_json(r);
     mba_status st = mba_json_whole(trainer, "trainer.json");
-    if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer);
+    if (st == MBA_OK) st = mba_checkpoint_save(&r->s, path, trainer, &r->apart);
     json_decref(trainer);
     return st;
 }
@@ -94,13 +94,12 @@ mba_status mba__run_save(mba__run *r)
     char path[PATH_ROOM], name[32];
     if (!r->o->out) return MBA_OK;
     mba_world_mark(r->world, -1, MBA_WORLD_ASIDE);
-    MBA_TRY(mba_shards_whole(&r->s, true));
-    if (!mba__run_writes(r)) return MBA_OK;
     if (r->log) MBA_TRY(mba_file_sync(fileno(r->log), r->o->out));
     snprintf(name, sizeof name, "step-%06lld", (long long)r->step.index);
     mba_status st = save_as(r, path, name);
-    if (st == MBA_OK && r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
-    if (st == MBA_OK && r->o->saved) r->o->saved(r->o->ctx, path, r->step.index);
+    if (st != MBA_OK || !mba__run_writes(r)) return st;
+    if (r->o->keep > 0) st = mba_checkpoint_prune(r->o->out, r->o->keep, r->step.index);
+    if (st == MBA_OK && r->o->saved) r->o->saved(r->o->ctx, path, r->step.index, r->apart);
     return st;
 }
 
@@ -108,13 +107,14 @@ mba_status mba__run_save(mba__run *r)
 mba_status mba__run_save_best(mba__run *r, bool saved)
 {
     char path[PATH_ROOM], step[PATH_ROOM];
+    bool linked = false;
     if (!r->o->out) return MBA_OK;
-    if (!saved) MBA_TRY(mba_shards_whole(&r->s, true));
-    if (!mba__run_writes(r)) return MBA_OK;
-    if (saved && snprintf(step, sizeof step, "%s/step-%06lld", r->o->out, (long long)r->step.index) < PATH_ROOM
-        && snprintf(path, sizeof path, "%s/best", r->o->out) < PATH_ROOM && mba_checkpoint_link(path, step) == MBA_OK)
-        return MBA_OK;
-    return save_as(r, path, "best");
+    if (mba__run_writes(r) && saved
+        && snprintf(step, sizeof step, "%s/step-%06lld", r->o->out, (long long)r->step.index) < PATH_ROOM
+        && snprintf(path, sizeof path, "%s/best", r->o->out) < PATH_ROOM)
+        linked = mba_checkpoint_link(path, step) == MBA_OK;
+    if (saved) MBA_TRY(mba__run_agree_flag(r, &linked, false));
+    return linked ? MBA_OK : save_as(r, path, "best");
 }
 
 mba_status mba__run_finish_save(mba__run *r)
@@ -125,11 +125,7 @@ mba_status mba__run_finish_save(mba__run *r)
     if (mba__run_writes(r) && r->best_step) MBA_TRY(mba_checkpoint_best_missing(&missing, r->o->out, r->best_step));
     missing &= r->best_step == r->step.index;
     MBA_TRY(mba__run_agree_flag(r, &missing, false));
-    if (!missing) return MBA_OK;
-    MBA_TRY(mba_shards_whole(&r->s, true));
-    const mba_status st = mba__run_save_best(r, true);
-    mba_shards_free(&r->s);
-    return st;
+    return missing ? mba__run_save_best(r, true) : MBA_OK;
 }
 
 static mba_status read_floats(float *x, int n, const json_t *a)
