@@ -93,6 +93,32 @@ static void axes_move_different_things(void **state)
     says(run("sweep " SHORT " --axis l2=x2 --by l2_half_reuse=x2 --csv"), 0, "mamba2-130m,x2,x2,");
 }
 
+/* The table of a cluster: what is sent follows from the parameters, efficiency falls, and the text has its
+ * assumptions. */
+static void a_cluster_has_a_scaling_table(void **state)
+{
+    static const int gpus[] = { 1, 8, 64, 512, 4096 };
+    (void)state;
+    json_t *rows = rows_of("simulate --model mamba2-1.3b --batch 4 --length 2048 --gpus 8,64,512,4096 --cluster ib400 "
+                           "--json");
+    assert_int_equal(json_array_size(rows), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *r = json_array_get(rows, i);
+        const double  R = gpus[i], node = R < 8 ? R : 8;
+        assert_true(of(r, "ranks") == R && of(r, "units") == 8192 * R);
+        assert_true(of(r, "efficiency") <= 100 && of(r, "efficiency") > 50);
+        assert_true(of(r, "exposed_ms") <= of(r, "sum_ms") + of(r, "gather_ms"));
+        if (!i) continue;
+        assert_true(of(r, "efficiency") <= of(json_array_get(rows, i - 1), "efficiency") + 1);
+        /* 5.38 GB of gradients and 8.07 GB of parameters, of which the ranks of a node exchange 1 - 1 / 8 */
+        assert_true(fabs(of(r, "node_gb") / (13.45 * (1 - 1 / node)) - 1) < 0.06);
+        assert_true((of(r, "net_gb") > 0) == (R > 8));
+    }
+    json_decref(rows);
+    says(run("simulate --model mamba2-1.3b --batch 4 --length 2048 --gpus 8,64 --cluster ib400"), 0,
+         "assumed: every rank has the same batch");
+}
+
 /* The names that keys had a release ago mean the same, and one line says so where people read. */
 static void old_names_of_keys_are_noted(void **state)
 {
@@ -336,6 +362,7 @@ int main(void)
                                         cmocka_unit_test(blocks_that_stay_start_once),
                                         cmocka_unit_test(measured_kernels_are_frozen_with_their_plans),
                                         cmocka_unit_test(axes_move_different_things),
+                                        cmocka_unit_test(a_cluster_has_a_scaling_table),
                                         cmocka_unit_test(old_names_of_keys_are_noted),
                                         cmocka_unit_test(what_would_be_ignored_is_refused),
                                         cmocka_unit_test(the_rate_of_events_is_that_of_simulating),

@@ -314,14 +314,15 @@ mba_status mba_print_public_links(mba_table_form form)
                                           { 0 } };
     mba_public_link         p[MBA_PUBLIC_LINKS_MAX];
     mba_table              *t = NULL;
-    int                     n, ours = 0;
+    int                     n, ours = 0, given = 0;
     double                  worst = 0, our_worst = 0;
     MBA_TRY(mba_public_links_read(p, &n, "the built-in bandwidths", mba_public_links_text));
     MBA_TRY(mba_table_create(&t, columns));
     for (int i = 0; i < n; i++) {
         const double error = mba_error_percent(p[i].predicted, p[i].published);
         const double our_error = mba_error_percent(p[i].simulated, p[i].published);
-        worst = fmax(worst, fabs(error));
+        given += p[i].gives;
+        if (!p[i].gives) worst = fmax(worst, fabs(error));
         our_worst = fmax(our_worst, fabs(our_error)); // fmax passes over NaN
         ours += !isnan(our_error);
         mba_table_text(t, "%s", p[i].source);
@@ -339,11 +340,12 @@ mba_status mba_print_public_links(mba_table_form form)
     }
     const mba_status st = mba_table_print(t, stdout, form);
     if (st == MBA_OK && form == MBA_TABLE_TEXT)
-        printf("the largest error of %d bus bandwidths is %.1f %% by the formulas of NCCL's algorithms;\nof %d that "
-               "say something about the exchanges of `simulate --gpus`, %.1f %% by those. Inside a node that is their "
-               "bus\nbandwidth. Between nodes it is the rate of the network: halving uses the levels one after the "
-               "other, a ring at once\n",
-               n, worst, ours, our_worst);
+        printf(
+            "%d of %d bus bandwidths give a number of a cluster file; the largest error of the others is %.1f %% by "
+            "the formulas\nof NCCL's algorithms. Of %d that say something about the exchanges of `simulate --gpus` it "
+            "is %.1f %% by those.\nInside a node that is their bus bandwidth. Between nodes it is the rate of the "
+            "network: halving uses the levels one\nafter the other, a ring at once\n",
+            given, n, worst, ours, our_worst);
     mba_table_destroy(t);
     return st;
 }

@@ -24,6 +24,7 @@ static bool take_row(mba_public_link *p, const mba_tsv_row *r)
     for (int k = 0; k < MBA_NCCL_ALGORITHMS; k++)
         if (!strcmp(mba_nccl_algorithms[k], how)) p->how = (mba_nccl_algorithm)k;
     p->ranks = (int64_t)ranks;
+    p->gives = strstr(p->remark, "gives ") != NULL;
     const bool known = !strcmp(p->collective, "allreduce") || !strcmp(p->collective, "all_gather")
                        || !strcmp(p->collective, "reduce_scatter");
     return known && p->how < MBA_NCCL_ALGORITHMS && p->ranks > 1 && p->bytes > 0 && p->published > 0;

@@ -19,6 +19,7 @@ typedef struct mba_public_link {
     int64_t            ranks;
     double             bytes, published, predicted; /* GB/s; predicted: by the formula */
     double             simulated;                   /* GB/s, by our exchanges; NaN: not comparable */
+    bool               gives;                       /* the cluster file has a number from it: no test of that number */
 } mba_public_link;
 
 /* What of our exchanges can be compared. Inside a node: their bus bandwidth beside that of NCCL's ring, which sends as

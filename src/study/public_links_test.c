@@ -11,7 +11,9 @@ static void formulas_are_within_ten_percent_of_published_bandwidths(void **state
     int             n;
     (void)state;
     assert_ok(mba_public_links_read(l, &n, "the built-in table", mba_public_links_text));
-    assert_true(n >= 20);
+    int held_out = 0;
+    for (int i = 0; i < n; i++) held_out += !l[i].gives;
+    assert_true(n >= 20 && held_out >= 15);
     for (int i = 0; i < n; i++) {
         const double error = l[i].predicted / l[i].published - 1;
         if (!(fabs(error) <= 0.10))

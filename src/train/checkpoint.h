@@ -5,7 +5,7 @@
  *     mba_model m;  mba_hf_format f;
  *     MBA_TRY(mba_checkpoint_config(&m, &f, dir));                 // config.json
  *     MBA_TRY(mba_checkpoint_load(session, f, dir));               // weights and statistics into a bound session
- *     MBA_TRY(mba_checkpoint_save(session, dir, trainer));         // all of it, or nothing
+ *     MBA_TRY(mba_checkpoint_save(session, dir, trainer, NULL));   // all of it, or nothing
  *
  *   config.json               the model, in its public format if there is one (hf.h)
  *   model.safetensors         weights and running statistics, fp32
