@@ -440,13 +440,17 @@ static void a_first_step_that_does_not_go_on_is_lost(void **state)
 static void a_signal_saves_at_one_step(void **state)
 {
     (void)state;
-    pid_t pid[2];
-    pid_t run = start_long("term", "");
-    assert_int_equal(processes("term", pid, 2), 2);
-    kill(pid[1], SIGTERM);
-    assert_int_equal(wait_for(run, 30), 0);
-    said("term", "interrupted, saved");
-    goes_on("term");
+    static const int         sent[] = { SIGTERM, SIGINT };
+    static const char *const name[] = { "term", "int" };
+    pid_t                    pid[2], run;
+    for (int i = 0; i < 2; i++) {
+        run = start_long(name[i], "");
+        assert_int_equal(processes(name[i], pid, 2), 2);
+        kill(pid[!i], sent[i]);
+        assert_int_equal(wait_for(run, 30), 0);
+        said(name[i], "interrupted, saved");
+        goes_on(name[i]);
+    }
     run = start_long("preempted", "--mca odls_base_sigkill_timeout 5");
     kill(run, SIGTERM);
     assert_true(wait_for(run, 30) >= 0);

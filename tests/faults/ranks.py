@@ -6,6 +6,7 @@
     .. --all                     20 runs with a killed rank, 5 of each other kind
     .. --only stop,link          these kinds; --seed N: other moments; --keep: leaves the folders and names them
     .. --sequence-ranks 2        of ranks that share sequences
+    .. --csv MACHINE             prints the outcomes as results (bench/results/cpu/rank_faults.csv)
 
     kill   a rank gets SIGKILL
     stop   a rank gets SIGSTOP
@@ -14,9 +15,11 @@
     disk   the file system of --out is full; needs root, for a small tmpfs
 
 A run is good where all ranks are gone within 30 s, the code and the message say which rank is lost (disk: what is
-full), and the same command line, once more, ends with the bytes of an undisturbed run. Exit code 77: there is no Open
-MPI, or a kind cannot run here."""
+full), and the same command line, once more, ends with the bytes of an undisturbed run. A rank that is killed before it
+has joined the others is mpirun's matter: mpirun names it and ends with 137, which is good, or hangs after all ranks are
+gone, which is counted apart. Exit code 77: there is no Open MPI, or a kind cannot run here."""
 import argparse
+import datetime
 import os
 import random
 import shutil
@@ -26,7 +29,7 @@ import sys
 import tempfile
 import time
 
-LIMIT_S, STEPS, LOST, LOST_DAEMON = 30, 100, 75, 205
+LIMIT_S, STEPS, LOST, LOST_DAEMON, KILLED = 30, 100, 75, 205, 137
 # Open MPI 4.1.4, in 4 of 100 runs of which a rank was killed within half a second of its start, on a busy machine:
 # mpirun waits for a thread of its own, with its children dead and not waited for.
 MPIRUN_HANGS = "PMIX ERROR: UNREACHABLE"
@@ -98,6 +101,8 @@ class Trial:
     def __init__(self, kind, args, folder, hosts, rng):
         self.kind, self.folder, self.hosts, self.rng = kind, folder, hosts, rng
         self.out = f"{folder}/run"
+        self.starting = self.early = False  # early: before a rank is sure to have joined
+        self.took, self.code, self.hung = 0, None, False
         start = hosts.launcher() if kind == "link" else ["mpirun"]
         self.line = start + ["--oversubscribe", "--bind-to", "none", "-np", "4", args.program, "train"] + MODEL + [
             "--sequence-ranks", str(args.sequence_ranks),
@@ -117,9 +122,11 @@ class Trial:
         if not there:
             return None
         rank = self.rng.choice(sorted(there))
+        self.early = self.kind == "kill" and not os.path.exists(f"{self.out}/log.jsonl")
         if self.kind in ("kill", "stop"):
             os.kill(there[rank], signal.SIGKILL if self.kind == "kill" else signal.SIGSTOP)
-            return [f"rank {rank} (", f"rank {rank} was ended by signal", "not all ranks have started"]
+            return [f"rank {rank} (", f"rank {rank} was ended by signal", "not all ranks have started"] + (
+                [f"process rank {rank} with PID"] if self.early else [])  # mpirun's words
         if self.kind == "link":
             self.hosts.link("down")
             return [f"({self.hosts.name[1]}) is lost", f"({self.hosts.name[0]}) is lost", "does not deliver",
@@ -152,14 +159,14 @@ class Trial:
 
     def await_moment(self, run):
         """One in five: while the ranks start. Else: within a step, a save or between them, wherever it is."""
-        starting, step = self.rng.random() < 0.2, self.rng.randrange(1, STEPS - 15)
+        self.starting, step = self.rng.random() < 0.2, self.rng.randrange(1, STEPS - 15)
         while run.poll() is None:
-            if starting and workers(self.out) or not starting and self.steps() >= step:
+            if self.starting and workers(self.out) or not self.starting and self.steps() >= step:
                 break
             time.sleep(0.005)
-        wait = self.rng.uniform(0, 0.5 if starting else 0.03)
+        wait = self.rng.uniform(0, 0.5 if self.starting else 0.03)
         time.sleep(wait)
-        return f"{wait:.3f} s after {'its start' if starting else f'step {step}'}"
+        return f"{wait:.3f} s after {'its start' if self.starting else f'step {step}'}"
 
     def steps(self):
         try:
@@ -182,14 +189,17 @@ class Trial:
         text = f"{moment}, {saved[-1] if saved else 'nothing saved'}, code {run.returncode}"
         if took is None and not workers(self.out) and MPIRUN_HANGS in said:
             run.kill()
+            self.hung = True
             return None, f"{text}: all ranks are gone, but mpirun itself hangs ({MPIRUN_HANGS})"
         if took is None:
             run.kill()
             return False, f"{text}: not all gone after {LIMIT_S} s: {workers(self.out)}"
         text += f", gone in {took:4.1f} s"
+        self.took, self.code = took, run.returncode
         if not any(w in said for w in words or [""]):
             return False, f"{text}: does not say {words[0]}: {said[:800]}"
-        if run.returncode not in {"disk": (1,), "link": (LOST, LOST_DAEMON)}.get(self.kind, (LOST,)):
+        codes = {"disk": (1,), "link": (LOST, LOST_DAEMON)}.get(self.kind, (LOST,)) + (KILLED,) * self.early
+        if run.returncode not in codes:
             return False, f"{text}: {said[:800]}"
         again = self.start("again")
         again.wait(timeout=120)
@@ -203,6 +213,19 @@ class Trial:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def outcomes(kind, trials, good, machine):
+    """The outcomes of a kind as rows of results."""
+    commit = sh("git", "rev-parse", "--short", "HEAD").stdout.strip()
+    ended = [t for t in trials if not t.hung and t.code is not None]
+    values = [("runs", len(ended), ""), ("good", good, ""),
+              ("ended by mpirun with 137, before the rank had joined", sum(t.code == KILLED for t in ended), ""),
+              ("mpirun hung after all ranks had gone; not counted", sum(t.hung for t in trials), ""),
+              ("longest until all were gone", f"{max((t.took for t in ended), default=0):.1f}", "s")]
+    for metric, value, unit in values:
+        print(",".join([machine, datetime.date.today().isoformat(), commit, "disturbed ranks", kind, "4 ranks",
+                        f'"{metric}"' if "," in metric else metric, str(value), unit, "", ""]), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--program", required=True)
@@ -210,6 +233,7 @@ def main():
     p.add_argument("--only", default=",".join(COUNTS))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--sequence-ranks", type=int, default=1)
+    p.add_argument("--csv", metavar="MACHINE")
     p.add_argument("--keep", action="store_true")
     args = p.parse_args()
     args.program = os.path.abspath(args.program)
@@ -223,6 +247,8 @@ def main():
     done = sh(args.program, "data", "prepare", "--out", args.data, f"{base}/text")
     if done.returncode:
         sys.exit(done.stdout)
+    if args.csv:
+        print("machine,date,commit,what,shape,variant,metric,value,unit,peer,setting")
     rng, bad, hosts, skipped = random.Random(args.seed), 0, None, []
     whole = Trial("kill", args, base, None, rng)
     run = whole.start("whole")
@@ -240,20 +266,24 @@ def main():
             print(f"link: skipped: no network namespaces here: {e}")
             skipped.append(kind)
             continue
-        good = k = 0
+        good, k, trials = 0, 0, []
         count = COUNTS[kind] if args.all else 1
         while k < count:
             folder = tempfile.mkdtemp(prefix=kind, dir=base)
             trial = Trial(kind, args, folder, hosts, rng)
             fine, text = trial.judge(wanted)
-            print(f"{kind} {k + 1}: {text}", flush=True)
+            trials.append(trial)
+            print(f"{kind} {k + 1}: {text}", file=sys.stderr if args.csv else sys.stdout, flush=True)
             k += fine is not None  # what says nothing about us does not count
             good += fine is True
             if not args.keep:
                 trial.remove()
         if hosts:
             hosts.remove()
-        print(f"{kind}: {good} of {count} good")
+        if args.csv:
+            outcomes(kind, trials, good, args.csv)
+        else:
+            print(f"{kind}: {good} of {count} good, mpirun hung {sum(t.hung for t in trials)} times")
         bad += count - good
     if args.keep:
         print(f"folders: {base}")
