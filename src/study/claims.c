@@ -50,7 +50,7 @@ void mba__say(char *text, size_t room, const char *fmt, ...)
 two_digits mba__two(double v)
 {
     two_digits t;
-    if (isnan(v)) snprintf(t.s, sizeof t.s, "n/a");
+    if (isnan(v)) snprintf(t.s, sizeof t.s, "open");
     else snprintf(t.s, sizeof t.s, v >= 9.95 || v == 0 ? "%.0f" : v >= 0.995 ? "%.1f" : "%.2f", v);
     return t;
 }
@@ -58,7 +58,7 @@ two_digits mba__two(double v)
 two_digits mba__three(double v)
 {
     two_digits t;
-    if (isnan(v)) snprintf(t.s, sizeof t.s, "n/a");
+    if (isnan(v)) snprintf(t.s, sizeof t.s, "open");
     else snprintf(t.s, sizeof t.s, v >= 99.5 ? "%.0f" : v >= 9.995 ? "%.1f" : v >= 0.9995 ? "%.2f" : "%.3f", v);
     return t;
 }
@@ -108,10 +108,10 @@ static const claim_row rows[MBA_CLAIMS] = {
     { "F3",
       "all workloads are memory-bound",
       "under 3.5 FLOP/byte in some stated convention",
-      "DRAM at least 60 % busy for half of the GPU time, and memory sets the floor (least work at measured ceilings; "
-      "executed work of an external program) for half of it: both",
+      "DRAM at least 60 % busy, by the bytes that moved, for half of the GPU time, and memory sets the floor, by the "
+      "fewest bytes and FLOPs that the work needs (an external program's executed ones), for half of it: both",
       "a model for which neither is so",
-      "% of time: DRAM busy / memory's floor",
+      "% of time: DRAM busy (bytes moved) / floor by memory (fewest bytes)",
       mba__claim_f3,
       true,
       true,
@@ -263,7 +263,7 @@ static void judge(const claim_stores *all, const claim_row *row, mba_claim *c)
     if (!row->of_any && is_without_ssm(all->store[0])) {
         c->verdict = c->here = MBA_NOT_APPLICABLE;
         snprintf(c->measured, sizeof c->measured, "the run has no SSM kernels");
-        snprintf(c->cell, sizeof c->cell, "n/a");
+        snprintf(c->cell, sizeof c->cell, "–");
         return;
     }
     row->judge(all, &mba__claim_rules, c);
@@ -273,7 +273,7 @@ static void judge(const claim_stores *all, const claim_row *row, mba_claim *c)
     }
     if (decided(c->here)) try_others(all, row, c);
     c->verdict = row->of_suite && decided(c->here) ? MBA_NUMBER : c->here;
-    if (!*c->cell) snprintf(c->cell, sizeof c->cell, "n/a");
+    if (!*c->cell) snprintf(c->cell, sizeof c->cell, "%s", c->here == MBA_NOT_APPLICABLE ? "–" : "open");
 }
 
 static void judge_all(const mba_analysis *a, bool own, mba_claim out[MBA_CLAIMS])

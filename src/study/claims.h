@@ -26,6 +26,9 @@ typedef enum mba_verdict {
     MBA_VERDICTS
 } mba_verdict;
 
+/* A number that counters only bound. */
+typedef enum mba_bound { MBA_BOUND_NONE, MBA_BOUND_LEAST, MBA_BOUND_MOST } mba_bound;
+
 typedef struct mba_claim {
     const char *id, *claim, *target; /* what the study says, in few words, and its number */
     const char *rule;                /* how a store is judged */
@@ -34,7 +37,8 @@ typedef struct mba_claim {
     mba_verdict verdict;
     mba_verdict here;                      /* as if this store were all there is; equal to `verdict` but for F1 to F3 */
     double      number[MBA_CLAIM_NUMBERS]; /* those that decide; NaN: none */
-    char        cell[24];                  /* the same with two significant digits; "n/a" */
+    mba_bound   bound[MBA_CLAIM_NUMBERS];
+    char        cell[24]; /* the same with two significant digits; "–": not applicable, "open": not measured */
     char        measured[320], needs[192];
     char        sensitivity[192]; /* what becomes of the verdict if the rule is another; "" without one */
 } mba_claim;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* claims_pairs.c -- see claims_parts.h: claims that compare stores: another variant (F5), another size (F9), the other
  * Mamba (F10). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +220,19 @@ static found_in_l2 find_in_l2(const mba_analysis *a)
 }
 
 /* The comparison with an emptied L2 is the direct one. */
-static double found_percent(found_in_l2 f) { return isnan(f.most) ? f.least : f.most; }
+static double    found_percent(found_in_l2 f) { return isnan(f.most) ? f.least : f.most; }
+static mba_bound found_bound(found_in_l2 f) { return isnan(f.most) ? MBA_BOUND_LEAST : MBA_BOUND_MOST; }
+
+/* "≥78", "≤20"; no part is less than 0, none more than 100. */
+static two_digits found_text(found_in_l2 f)
+{
+    const double     v = found_percent(f);
+    const two_digits number = mba__two(v);
+    two_digits       t;
+    const char      *sign = !(v > 0 && v < 99.5) ? "" : isnan(f.most) ? "≥" : "≤";
+    snprintf(t.s, sizeof t.s, "%s%.8s", sign, number.s);
+    return t;
+}
 
 /* Beyond the other in units (`way` 1: more, -1: fewer); of two at one size the judged store, else the one that found
  * more: never the order of stores. */
@@ -246,17 +259,20 @@ void mba__claim_f9(const claim_stores *all, const claim_rules *r, mba_claim *c)
         if (takes_place(f, large, 1)) large = f;
     }
     if (!isnan(small.units) && !isnan(found_percent(small)))
-        MEASURED(c, "%sof C B^T the scan finds in L2 %s%.0f %% at %.0f units a step",
-                 kernel_named(judged, "chunk_scan_fwd") ? "" : "other stores: ", isnan(small.most) ? "at least " : "",
-                 found_percent(small), small.units);
+        MEASURED(c, "%sof C B^T the scan finds in L2 %s %.0f %% at %.0f units a step",
+                 kernel_named(judged, "chunk_scan_fwd") ? "" : "other stores: ",
+                 found_bound(small) == MBA_BOUND_LEAST ? "at least" : "at most", found_percent(small), small.units);
     if (!(large.units > small.units)) {
         NEEDS(c, "stores at several batch x length, to see where reuse stops (show --compare)");
         return;
     }
     c->number[0] = found_percent(small), c->number[1] = found_percent(large);
-    CELL(c, "%s → %s", mba__two(c->number[0]).s, isnan(c->number[1]) ? "–" : mba__two(c->number[1]).s);
+    c->bound[0] = found_bound(small), c->bound[1] = found_bound(large);
+    CELL(c, "%s → %s", found_text(small).s, found_text(large).s);
     if (isnan(found_percent(large))) MEASURED(c, ", not known at %.0f", large.units);
-    else MEASURED(c, ", %.0f %% at %.0f", found_percent(large), large.units);
+    else
+        MEASURED(c, ", %s %.0f %% at %.0f", c->bound[1] == MBA_BOUND_LEAST ? "at least" : "at most",
+                 found_percent(large), large.units);
     if (isnan(found_percent(large)) || isnan(found_percent(small))) {
         NEEDS(c, "DRAM bytes of the scan after L2 is emptied (profile of our own model, with counters)");
         return;

@@ -41,7 +41,7 @@ void mba__say(char *text, size_t room, const char *fmt, ...) __attribute__((form
 #define NEEDS(c, ...)    mba__say((c)->needs, sizeof(c)->needs, __VA_ARGS__)
 #define CELL(c, ...)     mba__say((c)->cell, sizeof(c)->cell, __VA_ARGS__)
 
-/* A number with two or three significant digits; "n/a" if it is NaN. */
+/* A number with two or three significant digits; "open" if it is NaN. */
 typedef struct two_digits {
     char s[16];
 } two_digits;

@@ -70,8 +70,9 @@ static bool decided(const mba_claim *c)
 
 /* How the decided cells of a claim divide, and the range of one of their numbers. */
 typedef struct row_sum {
-    int    n, of[MBA_VERDICTS];
-    double least[MBA_CLAIM_NUMBERS], most[MBA_CLAIM_NUMBERS];
+    int       n, of[MBA_VERDICTS], last; /* last: the last of these columns */
+    double    least[MBA_CLAIM_NUMBERS], most[MBA_CLAIM_NUMBERS];
+    mba_bound bound[MBA_CLAIM_NUMBERS]; /* what all of them agree on */
 } row_sum;
 
 static row_sum sum_row(const mba_matrix *m, int claim)
@@ -81,10 +82,13 @@ static row_sum sum_row(const mba_matrix *m, int claim)
     for (int i = 0; i < MBA_COLUMNS; i++) {
         const mba_claim *c = &m->cell[claim][i];
         if (!decided(c)) continue;
-        s.n++;
         s.of[c->here]++;
-        for (int k = 0; k < MBA_CLAIM_NUMBERS; k++)
+        s.last = i;
+        for (int k = 0; k < MBA_CLAIM_NUMBERS; k++) {
             s.least[k] = fmin(s.least[k], c->number[k]), s.most[k] = fmax(s.most[k], c->number[k]);
+            s.bound[k] = !s.n || s.bound[k] == c->bound[k] ? c->bound[k] : MBA_BOUND_NONE;
+        }
+        s.n++;
     }
     return s;
 }
@@ -180,6 +184,19 @@ static range_text range_of(const row_sum *s, int number)
     return text_of_range(mba__two(s->least[number]), mba__two(s->most[number]));
 }
 
+/* "at least 78": of percent, where 0 and 100 need no such word. */
+static range_text bound_of(const row_sum *s, int number)
+{
+    static const char *const words[] = {
+        [MBA_BOUND_NONE] = "", [MBA_BOUND_LEAST] = "at least ", [MBA_BOUND_MOST] = "at most "
+    };
+    const range_text range = range_of(s, number);
+    const bool       end = s->most[number] <= 0 || s->least[number] >= 99.5;
+    range_text       t;
+    snprintf(t.s, sizeof t.s, "%s%.36s", end ? "" : words[s->bound[number]], range.s);
+    return t;
+}
+
 /* F7: the range of all four rules. */
 static range_text range_of_all(const row_sum *s)
 {
@@ -227,7 +244,7 @@ static void say_kernels(char *text, size_t room, int claim, const row_sum *s)
     case 7: mba__say(text, room, "L1 hit rate %s %%; below 5 %% in %d of %d", range_of(s, 0).s, holds, n); break;
     case 8:
         mba__say(text, room, "of C·Bᵀ the scan finds %s %% in L2 at the smallest size, %s %% at the largest",
-                 range_of(s, 0).s, range_of(s, 1).s);
+                 bound_of(s, 0).s, bound_of(s, 1).s);
         break;
     case 9:
         mba__say(text, room, "the scan takes %s times as long as matrices, which execute %s times the FLOPs",
@@ -245,11 +262,18 @@ static void judge_claim(mba_matrix *m, int claim)
 {
     const row_sum s = sum_row(m, claim);
     bool          any = false;
-    for (int i = 0; i < MBA_COLUMNS; i++) any |= m->cell[claim][i].id && m->cell[claim][i].here != MBA_NOT_APPLICABLE;
+    int           columns = 0;
+    for (int i = 0; i < MBA_COLUMNS; i++) {
+        any |= m->cell[claim][i].id && m->cell[claim][i].here != MBA_NOT_APPLICABLE;
+        columns += m->store[i] != NULL;
+    }
     const int how = claim < OVER ? claim : OVER - 1;
     over[how].say(m->rule[claim], sizeof *m->rule);
     m->suite[claim] = s.n ? over[how].judge(m, claim, &s) : any ? MBA_OPEN : MBA_NOT_APPLICABLE;
     if (!s.n) return;
+    if (s.n == 1 && columns > 1)
+        mba__say(m->sentence[claim], sizeof *m->sentence, "in %s alone, ",
+                 mba_matrix_column_title((mba_matrix_column)s.last));
     say_shares(m->sentence[claim], sizeof *m->sentence, claim, &s);
     say_kernels(m->sentence[claim], sizeof *m->sentence, claim, &s);
 }

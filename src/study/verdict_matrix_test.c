@@ -193,6 +193,44 @@ static void the_h200_says_what_it_said(void **state)
     }
 }
 
+/* What does not apply is told from what was not measured; a bound and the one column that decides are named. */
+static void what_is_not_known_is_said(void **state)
+{
+    static const char *const part[] = { "mamba2",           "mamba1",
+                                        "mamba2-chunked",   "mamba2-chunked-short",
+                                        "mamba_ssm-mamba2", "mamba_ssm-mamba2-short",
+                                        "mamba2-persistent" };
+    enum { PARTS = sizeof part / sizeof *part };
+    static const struct {
+        int               claim;
+        mba_matrix_column column;
+        const char       *cell;
+    } want[] = { { 5, MBA_COLUMN_BASELINE, "0.994" }, { 5, MBA_COLUMN_FUSED, "open" },
+                 { 7, MBA_COLUMN_MAMBA1, "–" },       { 9, MBA_COLUMN_BASELINE, "≥78 → 0" },
+                 { 9, MBA_COLUMN_FUSED, "–" },        { 9, MBA_COLUMN_MAMBA_SSM, "100 → open" } };
+    mba_store    *s[PARTS];
+    mba_analysis *a[PARTS];
+    mba_matrix   *m;
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "tests/data/stores/suite/%s.db", part[i]);
+        assert_ok(mba_store_open(&s[i], path));
+        assert_ok(mba_analysis_create(&a[i], s[i]));
+    }
+    assert_ok(mba_matrix_create(&m, a, PARTS));
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_string_equal(m->cell[want[i].claim - 1][want[i].column].cell, want[i].cell);
+    assert_non_null(strstr(m->sentence[4], "in Mamba-2 (multi-kernel) alone, blocks that live"));
+    assert_non_null(strstr(m->sentence[8], "in Mamba-2 (multi-kernel) alone, of C·Bᵀ the scan finds at least 78 % in "
+                                           "L2 at the smallest size, 0 % at the largest"));
+    mba_matrix_destroy(m);
+    for (int i = 0; i < PARTS; i++) {
+        mba_analysis_destroy(a[i]);
+        assert_ok(mba_store_close(s[i]));
+    }
+}
+
 static int prepare(void **state)
 {
     (void)state;
@@ -217,6 +255,7 @@ int main(void)
         cmocka_unit_test(one_workload_refutes_all_workloads),
         cmocka_unit_test(kernels_of_the_study_come_first),
         cmocka_unit_test(the_h200_says_what_it_said),
+        cmocka_unit_test(what_is_not_known_is_said),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }
