@@ -53,6 +53,24 @@ static void whole_label(mba_buf *b, const char *label)
     mba_buf_put(b, "</span>");
 }
 
+static const char *limit_words(int l)
+{
+    return l == MBA_STEP_CHIP ? "on-chip units" : mba_step_limit_name((mba_step_limit)l);
+}
+
+/* "unclear for D (latency 34 %, matrix products 31 %)": the runs whose two largest parts are alike. */
+static void unclear_words(mba_buf *b, const runs *r, bool any)
+{
+    for (int i = 0, n = 0; i < r->n; i++) {
+        const mba_step_limits l = mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT);
+        if (l.clear) continue;
+        mba_buf_put(b, n++ ? ", " : any ? "; unclear for " : "Unclear for ");
+        whole_label(b, r->label[i]);
+        mba_buf_add(b, " (%s %s, %s %s\u00a0%%)", limit_words(l.most), mba_two_digits(100 * l.share[l.most]).s,
+                    limit_words(l.second), mba_two_digits(100 * l.share[l.second]).s);
+    }
+}
+
 /* "matrix products limit A and B, latency limits C": the runs by what takes most of their step. */
 static void limits_words(mba_buf *b, const runs *r)
 {
@@ -60,10 +78,12 @@ static void limits_words(mba_buf *b, const runs *r)
     bool any = false;
     for (int l = 0; l < MBA_STEP_LIMITS; l++) {
         int of[MBA_RUNS_MAX], n = 0;
-        for (int i = 0; i < r->n; i++)
-            if ((int)mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT).most == l) of[n++] = i;
+        for (int i = 0; i < r->n; i++) {
+            const mba_step_limits x = mba_step_limits_of(r->run[i]->a, MBA_BUSY_PCT);
+            if (x.clear && (int)x.most == l) of[n++] = i;
+        }
         if (!n) continue;
-        const char *name = l == MBA_STEP_CHIP ? "on-chip units" : mba_step_limit_name((mba_step_limit)l);
+        const char *name = limit_words(l);
         const bool  lower = name[0] >= 'a' && name[0] <= 'z';
         mba_buf_put(b, any ? "; " : "");
         mba_buf_add(b, "%c%s", !any && lower ? name[0] - 'a' + 'A' : name[0], name + 1);
@@ -74,6 +94,7 @@ static void limits_words(mba_buf *b, const runs *r)
         }
         any = true;
     }
+    unclear_words(b, r, any);
 }
 
 static void limits_bar(mba_buf *b, const mba_run *run, const char *label)
@@ -113,9 +134,9 @@ static void limits_card(mba_buf *b, const runs *r)
                 "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel "
                 "if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
                 "work can take here, set by memory, tensor, vector or special work. On chip: L1/shared memory, issue "
-                "slots, vector pipes, special functions. Host: gaps between kernels, copies. <a "
-                "href=\"#fig2\">Roofline</a></p></div>",
-                MBA_BUSY_PCT);
+                "slots, vector pipes, special functions. Host: gaps between kernels, copies. Unclear: the two largest "
+                "parts differ by at most %d %% of the step. <a href=\"#fig2\">Roofline</a></p></div>",
+                MBA_BUSY_PCT, MBA_LEAD_PCT);
 }
 
 /* ---- the kernel to fix ---- */

@@ -48,6 +48,10 @@ mba_step_limits mba_step_limits_of(const mba_analysis *a, double busy)
         l.share[i] = kernels > 0 ? l.share[i] / sum : NAN;
         if (l.share[i] > l.share[l.most]) l.most = (mba_step_limit)i;
     }
+    l.second = l.most ? 0 : 1;
+    for (int i = 0; i < MBA_STEP_LIMITS; i++)
+        if (i != (int)l.most && l.share[i] > l.share[l.second]) l.second = (mba_step_limit)i;
+    l.clear = 100 * (l.share[l.most] - l.share[l.second]) > MBA_LEAD_PCT;
     return l;
 }
 
