@@ -191,9 +191,9 @@ static inline const mba_whatif *made_up_whatif(void)
                             .score = { { "held out", 126, 25.8, 60, 249, 0.98, 71 },
                                        { "fitted", 60, 12, 28, 53, 0.99, 44 },
                                        { "what-ifs", 20, 3.5, 8, 9.8, NAN, NAN } },
-                            .changes = 20,
-                            .changes_within = 19,
-                            .changes_opposite = 1,
+                            .effects = 92,
+                            .effects_right = 88,
+                            .effects_share = 51,
                             .ratio = { .machine = "h200", .tensor = 16, .vector = 16, .n = 3 },
                             .step = { { "mamba2", 38, 36 }, { "mamba1", 47, 46 } },
                             .nsteps = 2 };

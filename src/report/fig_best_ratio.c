@@ -251,7 +251,7 @@ void mba_ratio_sure(mba_buf *b, const mba_stores *r)
         if (*all->row[i].op) power = fmax(power, mba_ratio_best(&all->row[i], MBA_EQUAL_POWER).gain);
     mba_buf_add(b, "simulated at equal area (equal power: at most %.2f\u00a0×); shares of area and power are assumed",
                 power);
+    mba_effects_words(b, "; ", r->whatif);
     if (s->points)
-        mba_buf_add(b, "; errors of up to %s\u00a0%% on %d loops of imitated machines: a smaller gain is no finding",
-                    mba_two_digits(s->worst).s, s->points);
+        mba_buf_add(b, "; a gain below %s\u00a0%% is no finding", mba_two_digits(100 * (helps_from(r->whatif) - 1)).s);
 }

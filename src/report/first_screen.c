@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/parts.h"
+#include "report/questions.h"
 #include "study/advice.h"
 #include "study/step_limits.h"
 
@@ -274,9 +275,10 @@ static void hardware_card(mba_buf *b, const mba_stores *r)
         if (mba_run_model(r, i) >= 0) gain_row(b, w, mba_run_model(r, i), mba_run_label(r, i), x);
     mba_buf_add(b,
                 "</ul><p class=\"foot\">On an %s; the line is 1 ×. Bands: errors of whole steps (measured over "
-                "predicted %s to %s). What-ifs of SSM kernels were checked on imitated machines alone; power is left "
-                "out. <a href=\"#fig13\">What-if</a></p></div>",
+                "predicted %s to %s). ",
                 w->machine, mba_two_digits(w->low).s, mba_two_digits(w->high).s);
+    mba_effects_words(b, "What-ifs: ", w);
+    mba_buf_put(b, ". Power is left out. <a href=\"#fig13\">What-if</a></p></div>");
 }
 
 /* ---- in words ---- */

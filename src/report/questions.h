@@ -12,4 +12,8 @@ void mba_fusion_sure(mba_buf *b, const mba_stores *r);     /* fig_ladder.c: Q3 *
 void mba_sizes_sure(mba_buf *b, const mba_stores *r);      /* fig_compare.c: N1 */
 void mba_machines_sure(mba_buf *b, const mba_stores *r);   /* fig_machines.c: N2 */
 
+/* fig_whatif.c: the error that holds for what-ifs of SSM kernels, as the middle of a sentence; nothing without effects
+ * that were measured. */
+void mba_effects_words(mba_buf *b, const char *before, const mba_whatif *w);
+
 #endif

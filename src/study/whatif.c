@@ -9,6 +9,7 @@
 
 #include "core/print.h"
 #include "core/scan.h"
+#include "study/emulated_operators.h"
 #include "study/prediction_error.h"
 #include "study/simulated_step.h"
 #include "study/sweep.h"
@@ -406,12 +407,25 @@ static mba_status validate_changes(mba_whatif *w)
         s.p90 = error[(9 * d->n - 1) / 10];
         s.worst = error[d->n - 1];
         w->score[2] = s;
-        w->changes = a->near;
-        w->changes_within = a->within;
-        w->changes_opposite = a->opposite;
     }
     free(d);
     free(a);
+    return st;
+}
+
+/* The same for SSM kernels, beside which resident blocks emulated the machine. */
+static mba_status validate_effects(mba_whatif *w)
+{
+    mba_emulated_rows *d = NULL;
+    MBA_TRY(mba_emulated_rows_load(&d, NULL));
+    const mba_status st = mba_emulated_rows_predict(d, "h200");
+    if (st == MBA_OK) {
+        const mba_effects_score s = mba_emulated_rows_score(d, NULL);
+        w->effects = s.effects;
+        w->effects_right = s.right;
+        w->effects_share = s.share;
+    }
+    mba_emulated_rows_destroy(d);
     return st;
 }
 
@@ -433,7 +447,8 @@ static mba_status validate(mba_whatif *w)
         w->high = fmax(w->high, p->ms / p->predicted_ms);
     }
     mba_measured_destroy(d);
-    return validate_changes(w);
+    MBA_TRY(validate_changes(w));
+    return validate_effects(w);
 }
 
 static mba_status axes(mba_whatif *w)

@@ -95,8 +95,9 @@ typedef struct mba_whatif {
     int             nmachines;
     mba_wi_model    model[MBA_WI_MODELS];
     int             nmodels;
-    mba_wi_score    score[MBA_WI_SCORES];                      /* held out, fitted, machines imitated on an H200 */
-    int             changes, changes_within, changes_opposite; /* imitated: up to 2.1 x; within 10 %; of wrong sign */
+    mba_wi_score    score[MBA_WI_SCORES];   /* held out, fitted, machines imitated on an H200 */
+    int             effects, effects_right; /* on SSM kernels (emulated_operators.h): 3 % or more; of the right sign */
+    double          effects_share;          /* the part of them that is predicted, percent */
     mba_wi_measured step[MBA_WI_STEPS];
     int             nsteps;
     mba_best_ratio  ratio;
