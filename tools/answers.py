@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""answers.py -- sentences of README that are computed from results, for tools/docs: the answers to the study's
-questions, and the speed of the SSM operators beside mamba_ssm. Numbers and verdicts come from bench/results. A result
-that contradicts a sentence stops `./run docs`, so that somebody writes another sentence."""
-from tables import Bad, newest, rows_of
+"""answers.py -- blocks of pages that have a name, for tools/docs: sentences that are computed from results, such as
+README's answers to the study's questions, and tables with long queries. Numbers and verdicts come from bench/results. A
+result that contradicts a sentence stops `./run docs`, so that somebody writes another sentence."""
+import functools
+
+from tables import Bad, block_lines, newest, rows_of
 
 CLAIMS, LADDER = "h200/claims.csv", "h200/ssd_ladder.csv"
 VALIDATION = "simulated/validation.csv"
@@ -146,6 +148,58 @@ def study():
     return ["| question | answer | basis |", "|---|---|---|", *("| " + " | ".join(row) + " |" for row in rows)]
 
 
+# Tables with long queries: `<!-- generated: NAME -->`.
+AS_OURS = ('peer!="" variant="" setting!="pure bf16, CUDA graph|pure bf16, compiled loss, CUDA graph|'
+           'pure bf16, torch.compile, CUDA graph"')
+BEST = 'peer!="" setting!="eager, the slower setting|contiguous|padded, token by token, by autograd"'
+QUERIES = {
+    "steps": f'''h200/steps.csv what=step metric=time
+        rows    step, ms = shape where variant=default
+        column  ours = variant=default as {{:.1f}}
+        column  baseline or fp32 = variant=baseline|fp32|"fp32, their edges" as {{:.1f}}
+        column  peer = {AS_OURS} as {{:.1f}}
+        column  peer's setting = {AS_OURS} show setting
+        column  speed-up = {{peer}} / {{ours}} as {{:.2f}}×
+        column  of the baseline = {{peer}} / {{baseline or fp32}} as {{:.2f}}×
+        note''',
+    "memory": '''h200/memory.csv what="memory of a step"
+        rows    GiB = shape
+        column  default = metric=default
+        column  least (`--recompute on`) = metric="least (`--recompute on`)"
+        column  peer, eager = metric="peer, eager"
+        column  peer, CUDA graph = metric="peer, CUDA graph with fp32 masters"''',
+    "CPU steps": f'''cpu/steps.csv what=step
+        rows    model = shape; peer = {{peer}}, {{setting}} where {BEST}
+        column  step, s = metric=time peer="" setting="" variant=default
+        column  GEMMs alone, s = metric="GEMMs alone" peer="" setting=""
+        column  SSM forward, % of floor = metric="SSM operator forward, percent of floor" peer="" setting=""
+        column  backward, % of floor = metric="SSM operator backward, percent of floor" peer="" setting=""
+        column  peer, s = metric=time as {{:.3g}}
+        column  speed-up = {{peer, s}} / {{step, s}} as {{:.1f}}×
+        note''',
+    "watching": '''h200/claims.csv what=watching
+        rows    workload = shape
+        column  whole profile = metric="all of it"
+        column  plain step, ms = metric="step, without profiler"
+        column  graph-traced, % = metric="graph-traced"
+        column  kernel-traced, % = metric="kernel-traced"
+        note''',
+    "SSD ladder": '''h200/ssd_ladder.csv what=passes
+        rows    one layer = {shape:0} {shape:4}; variant = variant
+        column  kernels, us = metric=kernels
+        column  DRAM, MB = metric=DRAM unit=MB
+        column  DRAM, GB/s = metric=DRAM unit=GB/s
+        column  life of a block, us = metric="life of a block"
+        note''',
+    "peers": '''h200/steps.csv what="step beside the best peer" metric=time
+        rows    model, batch = shape where variant!=""
+        column  step, ms = variant!="" as {:.1f}
+        column  peer, ms = peer!="" variant="" as {:.1f}
+        column  peer's setting = peer!="" variant="" show setting
+        column  speed-up = {peer, ms} / {step, ms} as {:.2f}×
+        note'''}
+
+
 def speeds():
     """Forward passes beside mamba_ssm, by the latest results."""
     shapes = {r["shape"] for r in rows_of(SSD) if r["what"] == "ssd" and r["peer"] == "mamba_ssm"}
@@ -167,4 +221,5 @@ def speeds():
             f"{extent(scan, '{:.1f}')} times ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
 
 
-BLOCKS = {"study": study, "speeds": speeds}
+BLOCKS = {name: functools.partial(block_lines, query) for name, query in QUERIES.items()} | {
+    "study": study, "speeds": speeds}
