@@ -9,6 +9,7 @@ says what the columns mean. Used by tools/docs and by the tools that measure; by
                                                are the fields of its first columns (shape,variant); its other columns
                                                become metrics"""
 import csv
+import glob
 import io
 import os
 import re
@@ -50,6 +51,11 @@ def parse(text, name):
 
 def path_of(name):
     return os.path.join(ROOT, FOLDER, name)
+
+
+def files():
+    """The names of all files of results."""
+    return sorted(os.path.relpath(p, path_of(".")) for p in glob.glob(path_of("*/*.csv")))
 
 
 def read(name):
