@@ -157,8 +157,8 @@ static void fix_row(mba_buf *b, const mba_run *run, const char *label, bool top)
     if (n) {
         mba_buf_add(b, "<b>%s</b>: ", tip[0].cause);
         mba_buf_html(b, tip[0].remedy);
-        mba_buf_add(b, "; saves up to <b data-x=\"%s\">%s %%</b> of the step.", mba_exact(100 * tip[0].step_saved).s,
-                    mba_two_digits(100 * tip[0].step_saved).s);
+        mba_buf_add(b, "; estimated to save <b data-x=\"%s\">%s %%</b> of the step.",
+                    mba_exact(100 * tip[0].step_saved).s, mba_two_digits(100 * tip[0].step_saved).s);
     } else {
         mba_buf_put(b, "no rule finds a single cause.");
     }

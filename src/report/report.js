@@ -179,7 +179,7 @@ function advice(k) {
   if (!k.advice?.length) return "";
   const item = ([n, evidence, kernel, step]) =>
     `<li><b>${esc(remedies[n][0])}</b>: ${esc(evidence)}. Try: ${esc(remedies[n][1])}. ` +
-    `Saves at most ${fmt(kernel)} % of the kernel${known(step) ? `, ${fmt(step)} % of the step` : ""}.</li>`;
+    `Estimated to save ${fmt(kernel)} % of the kernel${known(step) ? `, ${fmt(step)} % of the step` : ""}.</li>`;
   return `<div class="whole"><h4>What to try</h4><ol>${k.advice.map(item).join("")}</ol></div>`;
 }
 

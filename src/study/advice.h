@@ -4,9 +4,9 @@
  *     mba_advice tip[MBA_ADVICE_MAX];
  *     for (int i = 0, n = mba_advice_of(a, k, tip); i < n; i++) printf("%s: %s\n", tip[i].cause, tip[i].evidence);
  *
- * Each rule reads a few counters, names one cause and estimates the time that its mend saves at most. A rule whose
+ * Each rule reads a few counters, names one cause and estimates the time that its mend saves. A rule whose
  * counters are missing says nothing. A low utilisation that another cause explains is not reported a second time. The
- * estimates are bounds by a simple model (docs/scope.md, "Advice"), compared with achieved gains on planted faults. */
+ * estimates are of a simple model (docs/scope.md, "Advice"), compared with achieved gains on planted faults. */
 #ifndef MBA_STUDY_ADVICE_H
 #define MBA_STUDY_ADVICE_H
 
