@@ -307,5 +307,17 @@ def advice():
             f"instead of {of[worst]['achieved']:.0f} % of the kernel's time)."]
 
 
+REBASED = ["f603bc6d", "fe8b02d5", "1c9f9c82", "29dca9c0", "d032d74", "756e772b+"]
+
+
+def rebased():
+    """Commits that results name and that git does not know."""
+    named = {r["commit"] for r in rows_of("+".join(results.files()))}
+    require(named.issuperset(REBASED), "results name every commit of the list of those that are gone")
+    return [f"Results name {', '.join(REBASED[:-1])} and the tree {REBASED[-1]}, which git does not know: they were",
+            "rebased. Of what is there, 3eb17147 is nearest."]
+
+
 BLOCKS = {name: functools.partial(block_lines, query) for name, query in QUERIES.items()} | {
-    "advice": advice, "errors of sweeps": errors_of_sweeps, "study": study, "peers": peers, "speeds": speeds}
+    "advice": advice, "errors of sweeps": errors_of_sweeps, "rebased": rebased, "study": study, "peers": peers,
+    "speeds": speeds}
