@@ -159,7 +159,8 @@ const mba_figure mba_figure_ranks = {
     .sub = "One step on every rank, by the clock of rank 0, to scale.",
     .reading =
         "A rank that starts a collective early waits until the last one starts it; the rest is transfer. What is "
-        "neither is idle. Communication is exposed while its rank computes nothing. Clocks are compared by "
+        "neither is idle. Communication is {exposed|exposed communication} while its rank computes nothing. Clocks are "
+        "compared by "
         "messages: no rank leaves a collective before the last enters, and what contradicts that is clock "
         "error.",
     .needs = "several ranks: mpirun -np 4 mambascope profile --model NAME --out run.db",
