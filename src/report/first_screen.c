@@ -59,7 +59,7 @@ static const char *limit_words(int l)
     return l == MBA_STEP_CHIP ? "on-chip units" : mba_step_limit_name((mba_step_limit)l);
 }
 
-/* "unclear for D (latency 34 %, matrix products 31 %)": the runs whose two largest parts are alike. */
+/* "unclear for D (matrix products 31 %, latency 34 %)": the runs whose largest parts are alike. */
 static void unclear_words(mba_buf *b, const runs *r, bool any)
 {
     for (int i = 0, n = 0; i < r->n; i++) {
@@ -67,8 +67,11 @@ static void unclear_words(mba_buf *b, const runs *r, bool any)
         if (l.clear) continue;
         mba_buf_put(b, n++ ? ", " : any ? "; unclear for " : "Unclear for ");
         whole_label(b, r->label[i]);
-        mba_buf_add(b, " (%s %s, %s %s\u00a0%%)", limit_words(l.most), mba_two_digits(100 * l.share[l.most]).s,
-                    limit_words(l.second), mba_two_digits(100 * l.share[l.second]).s);
+        for (int k = 0, parts = 0; k < MBA_STEP_LIMITS; k++)
+            if (mba_step_limit_is_large(&l, k))
+                mba_buf_add(b, "%s%s %s\u00a0%%", parts++ ? ", " : " (", limit_words(k),
+                            mba_two_digits(100 * l.share[k]).s);
+        mba_buf_put(b, ")");
     }
 }
 
@@ -135,7 +138,7 @@ static void limits_card(mba_buf *b, const runs *r)
                 "</div><p class=\"foot\">%% of the step. <b>Limited by</b>: the busiest unit of a kernel "
                 "if it reaches %.0f %% of its peak; else latency. <b>Floor</b>: the least time that a kernel's "
                 "work can take here, set by memory, tensor, vector or special work. On chip: L1/shared memory, issue "
-                "slots, vector pipes, special functions. Host: gaps between kernels, copies. Unclear: the two largest "
+                "slots, vector pipes, special functions. Host: gaps between kernels, copies. Unclear: the largest "
                 "parts differ by at most %d %% of the step. <a href=\"#fig2\">Roofline</a></p></div>",
                 MBA_BUSY_PCT, MBA_LEAD_PCT);
 }
@@ -223,7 +226,7 @@ static void hardware_words(mba_buf *b, const mba_stores *r)
 {
     int       all;
     const int helped = helped_of(r, &all);
-    if (!helped) mba_buf_put(b, "No single number but the clock: the rest is latency");
+    if (!helped) mba_buf_put(b, "No single number but the clock");
     else mba_buf_add(b, "Twice one number of the GPU helps %d of %d models, if power does not limit", helped, all);
 }
 
@@ -248,7 +251,7 @@ static void gain_row(mba_buf *b, const mba_whatif *w, int m, const char *label, 
     mba_buf_html(b, label);
     mba_buf_put(b, "</b> ");
     if (g.low > FINDING) mba_buf_add(b, "twice the %s", name);
-    else if (g.high < g.clock) mba_buf_put(b, "only the clock: latency");
+    else if (g.high < g.clock) mba_buf_put(b, "only the clock");
     else mba_buf_add(b, "unclear: twice the %s", name);
     mba_buf_add(b, "</div><div class=\"fn\"><b data-x=\"%s\">%s ×</b> <small>%s to %s</small></div>",
                 mba_exact(g.best.gain).s, mba_two_digits(g.best.gain).s, mba_two_digits(g.low).s,

@@ -31,6 +31,12 @@ static double step_s(const mba_analysis *a)
     return seen > a->busy_s ? seen : a->busy_s;
 }
 
+bool mba_step_limit_is_large(const mba_step_limits *l, int i)
+{
+    mba_assert(i >= 0 && i < MBA_STEP_LIMITS);
+    return 100 * (l->share[l->most] - l->share[i]) <= MBA_LEAD_PCT;
+}
+
 mba_step_limits mba_step_limits_of(const mba_analysis *a, double busy)
 {
     mba_step_limits l = { .share = { 0 } };
@@ -48,10 +54,9 @@ mba_step_limits mba_step_limits_of(const mba_analysis *a, double busy)
         l.share[i] = kernels > 0 ? l.share[i] / sum : NAN;
         if (l.share[i] > l.share[l.most]) l.most = (mba_step_limit)i;
     }
-    l.second = l.most ? 0 : 1;
-    for (int i = 0; i < MBA_STEP_LIMITS; i++)
-        if (i != (int)l.most && l.share[i] > l.share[l.second]) l.second = (mba_step_limit)i;
-    l.clear = 100 * (l.share[l.most] - l.share[l.second]) > MBA_LEAD_PCT;
+    int large = 0;
+    for (int i = 0; i < MBA_STEP_LIMITS; i++) large += mba_step_limit_is_large(&l, i);
+    l.clear = large == 1;
     return l;
 }
 

@@ -25,15 +25,16 @@ const char *mba_step_limit_name(mba_step_limit l); /* "matrix products", "DRAM",
 
 mba_step_limit mba_step_limit_of(const mba_analysis *a, const mba_kernel_view *k, double busy);
 
-/* Parts of a step, 0 to 1, that sum to 1; NaN where the step has no kernels. The two largest may be alike: what limits
- * the step is clear if the first leads by more than MBA_LEAD_PCT of it. */
+/* Parts of a step, 0 to 1, that sum to 1; NaN where the step has no kernels. The largest may be alike: what limits the
+ * step is clear if no other part comes within MBA_LEAD_PCT of the step to the first. */
 enum { MBA_LEAD_PCT = 5 };
 typedef struct mba_step_limits {
     double         share[MBA_STEP_LIMITS];
-    mba_step_limit most, second;
+    mba_step_limit most;
     bool           clear;
 } mba_step_limits;
 mba_step_limits mba_step_limits_of(const mba_analysis *a, double busy);
+bool            mba_step_limit_is_large(const mba_step_limits *l, int i); /* the largest part, or alike */
 
 /* The kernel whose distance from its floor is the largest part of the step, and that part; kernel NULL: no floors. */
 typedef struct mba_distance {

@@ -63,7 +63,7 @@ static void stores_of_the_repository(void **state)
         double                sum = 0;
         for (int k = 0; k < MBA_STEP_LIMITS; k++) sum += l.share[k];
         assert_true(fabs(sum - 1) < 1e-9);
-        assert_true(l.share[l.most] >= l.share[l.second] && l.most != l.second);
+        assert_true(mba_step_limit_is_large(&l, (int)l.most));
         assert_int_equal(l.clear, runs[i].clear);
         for (int k = 0; k < 5; k++)
             if (fabs(100 * l.share[k] - runs[i].want[k]) > 1)
