@@ -219,11 +219,12 @@ static void stall(mba_sm_code *code, double wait)
     }
 }
 
-bool mba_sm_code_of(mba_sm_code *out, const mba_profiled_kernel *c)
+/* A program that takes `path` cycles per instruction on sm_90 beside as many warps. */
+static bool code_that_takes(mba_sm_code *out, const mba_profiled_kernel *c, double path, int warps, int blocks)
 {
     enum { TURNS = 10 };
     static const int distances[] = { 6, 12, 24, 48, 0 };
-    const double     path = c->n[MBA_N_PATH], requests = counted(c->n[MBA_N_LSU]),
+    const double     requests = counted(c->n[MBA_N_LSU]),
                  seen = fmax(counted(c->n[MBA_N_LSU_WF]), counted(c->n[MBA_N_SHARED_WF]));
     const mba_sm home = mba_sm_90();
     share        shares[MBA_SM_UNITS];
@@ -233,35 +234,56 @@ bool mba_sm_code_of(mba_sm_code *out, const mba_profiled_kernel *c)
     stall(out, 0);
     for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) { // the nearest uses that are not too slow
         depend(out, distances[d]);
-        if (mba_sm_cycles(out, &home, 1, 1) <= path) break;
+        if (mba_sm_cycles(out, &home, warps, blocks) <= path) break;
     }
     double low = 0, high = 8 * path;
     for (int i = 0; i < TURNS; i++) {
         const double mean = (low + high) / 2;
         stall(out, mean);
-        if (mba_sm_cycles(out, &home, 1, 1) < path) low = mean;
+        if (mba_sm_cycles(out, &home, warps, blocks) < path) low = mean;
         else high = mean;
     }
     stall(out, low);
     return true;
 }
 
+bool mba_sm_code_of(mba_sm_code *out, const mba_profiled_kernel *c)
+{
+    return code_that_takes(out, c, c->n[MBA_N_PATH], 1, 1);
+}
+
 /* ---- reaction ---- */
+
+static bool none_longer(const mba_sm *a, const mba_sm *b)
+{
+    bool none = a->issue <= b->issue && a->taken <= b->taken && a->front <= b->front && a->stretch <= b->stretch;
+    for (int u = 0; u < MBA_SM_UNITS; u++) none &= a->takes[u] <= b->takes[u] && a->latency[u] <= b->latency[u];
+    return none;
+}
+
+/* What `cycles` that were read for warps of sm_90 become on another SM. */
+static double react(const mba_profiled_kernel *c, const mba_sm *here, double cycles, int warps, int blocks)
+{
+    const mba_sm home = mba_sm_90();
+    mba_sm_code  code;
+    if (!code_that_takes(&code, c, cycles, warps, blocks)) return cycles;
+    const double now = mba_sm_cycles(&code, here, warps, blocks) / mba_sm_cycles(&code, &home, warps, blocks);
+    // Which warp is first may change with any number; of the program that is no property of the kernel.
+    return cycles * (none_longer(here, &home) ? fmin(now, 1) : none_longer(&home, here) ? fmax(now, 1) : now);
+}
 
 void mba_sm_react(mba_profiled_kernel *c, const mba_gpu *m, int warps, int blocks)
 {
     const mba_sm home = mba_sm_90(), here = mba_sm_of(m);
-    mba_sm_code  code;
-    if (mba_sm_same(&home, &here) || !mba_sm_code_of(&code, c)) return;
-    const double lone = mba_sm_cycles(&code, &here, 1, 1) / mba_sm_cycles(&code, &home, 1, 1);
-    c->n[MBA_N_PATH] *= lone;
-    c->n[MBA_N_TAIL] *= lone;
+    if (mba_sm_same(&home, &here) || !(c->n[MBA_N_PATH] > 0)) return;
+    const double path = react(c, &here, c->n[MBA_N_PATH], 1, 1);
+    c->n[MBA_N_TAIL] *= path / c->n[MBA_N_PATH];
+    c->n[MBA_N_PATH] = path;
     if (!(c->n[MBA_N_STEP] > 0)) return;
     const int    several = blocks > 1 ? blocks : 2;
-    const double step = mba_sm_cycles(&code, &here, warps, 1) / mba_sm_cycles(&code, &home, warps, 1),
-                 full = mba_sm_cycles(&code, &here, warps, several) / mba_sm_cycles(&code, &home, warps, several),
-                 all = full * (c->n[MBA_N_STEP] + (several - 1) * c->n[MBA_N_BESIDE]);
-    c->n[MBA_N_STEP] = fmax(c->n[MBA_N_PATH], step * c->n[MBA_N_STEP]);
+    const double step = react(c, &here, c->n[MBA_N_STEP], warps, 1),
+                 all = react(c, &here, c->n[MBA_N_STEP] + (several - 1) * c->n[MBA_N_BESIDE], warps, several);
+    c->n[MBA_N_STEP] = fmax(c->n[MBA_N_PATH], step);
     c->n[MBA_N_BESIDE] = isnan(all) ? NAN : fmax(0, all - c->n[MBA_N_STEP]) / (several - 1); // NaN: not read
     mba_assert(!(c->n[MBA_N_PATH] < 0) && !(c->n[MBA_N_BESIDE] < 0));
 }

@@ -65,7 +65,8 @@ double mba_sm_cycles(const mba_sm_code *code, const mba_sm *sm, int warps, int b
 bool mba_sm_code_of(mba_sm_code *out, const mba_profiled_kernel *c);
 
 /* Replaces the cycles that were read in the code of a kernel (MBA_N_PATH, MBA_N_STEP, MBA_N_BESIDE, MBA_N_TAIL) by
- * those on machine m, with `blocks` blocks on an SM. */
+ * those on machine m, with `blocks` blocks on an SM. Each has a program of its own that takes as long on sm_90 with the
+ * same warps, so that a slower unit first uses up the time in which it waited for other things. */
 void mba_sm_react(mba_profiled_kernel *c, const mba_gpu *m, int warps, int blocks);
 
 #endif

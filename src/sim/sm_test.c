@@ -90,6 +90,35 @@ static void kernels_react_to_the_sm(void **state)
     mba_profiled_destroy(d);
 }
 
+/* A slower unit adds no more than the time that its work takes longer, however long warps wait for each other. */
+static void a_slower_unit_adds_no_more_than_its_work(void **state)
+{
+    static const double SLOWER = 1.3, HERE = 1.005;
+    mba_profiled_set   *d;
+    mba_gpu             m;
+    int                 rows = 0;
+    (void)state;
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_profiled_load(&d, NULL));
+    m.v[MBA_GPU_smem_bw] /= SLOWER;
+    for (int i = 0; i < d->n; i++) {
+        mba_profiled_kernel c = d->one[i];
+        const int           warps = (int)ceil(c.block / 32);
+        const double        was = c.n[MBA_N_STEP] + c.n[MBA_N_BESIDE],
+                     busy = 2 * warps * c.n[MBA_N_LSU_WF] / c.n[MBA_N_INST] / was; // one wavefront a cycle
+        if (!(was > 0 && busy > 0 && busy < 1)) continue;
+        mba_sm_react(&c, &m, warps, 2);
+        const double now = c.n[MBA_N_STEP] + c.n[MBA_N_BESIDE];
+        rows++;
+        if (!(now <= HERE * was * (1 + (SLOWER - 1) * busy)))
+            fail_msg("%s: %.2f cycles, %.2f before, busy for %.2f", c.kernel, now, was, busy);
+    }
+    printf("%d kernels\n", rows);
+    assert_true(rows > 50);
+    mba_profiled_destroy(d);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(pipes_and_stalls_take_their_cycles),
               cmocka_unit_test(wavefronts_of_all_warps_share_one_memory),
-              cmocka_unit_test(programs_take_the_cycles_they_are_made_for), cmocka_unit_test(kernels_react_to_the_sm))
+              cmocka_unit_test(programs_take_the_cycles_they_are_made_for), cmocka_unit_test(kernels_react_to_the_sm),
+              cmocka_unit_test(a_slower_unit_adds_no_more_than_its_work))
