@@ -77,6 +77,7 @@ typedef struct sm {
 typedef struct engine {
     const mba_sim_kernel *k;
     rates                 r;
+    int64_t               working; /* processes of the kernel; behind them are the warps of a copy beside it */
     server                l2r, l2w, l2, hbm, dispatch; /* l2: the part of L2 that reads and writes share */
     uint64_t              written;                     /* bytes written to DRAM so far, for drain_wait */
     sm                   *sms;
@@ -383,6 +384,28 @@ static void open_loop(engine *e, process *t, const mba_sim_op *o)
     t->depth--;
 }
 
+/* A warp of the copy beside the kernel reads, waits for all of it, writes it, and begins again until the kernel
+ * ends. */
+static void copy_beside(engine *e, int32_t who, tick now)
+{
+    process       *t = &e->processes[who];
+    const uint64_t bytes = (uint64_t)e->k->copied;
+    if (e->finished == e->todo) return;
+    t->waits = !t->waits; // 1: for what it reads
+    if (t->waits) {
+        const tick l2 = take_share(&e->l2r, now, 2 * bytes, e->r.l2r, e->r.l2r_full),
+                   both = take_share(&e->l2, now, 2 * bytes, e->r.l2r_both, e->r.l2r_full),
+                   hbm = take_share(&e->hbm, now, bytes, e->r.hbm, e->r.hbm_full), done = l2 > both ? l2 : both;
+        push(e, (hbm > done ? hbm : done) + e->r.hbm_lat + drain_wait(e, now, (bytes + 127) / 128), who);
+        return;
+    }
+    const tick l2 = take(&e->l2w, now, bytes, e->r.l2w), both = take(&e->l2, now, bytes, e->r.l2w_both),
+               hbm = take(&e->hbm, now, bytes, e->r.hbm), done = l2 > both ? l2 : both,
+               held = (hbm > done ? hbm : done) - e->r.slack_l2;
+    e->written += bytes;
+    push(e, held > now ? held : now, who);
+}
+
 /* Runs a process until it must wait or until an earlier event is pending. Never query a server later than the current
  * event: servers are FIFO in simulated time. Each part of a mix is an event, so that processes interleave. */
 static void work(engine *e, int32_t who, tick now)
@@ -484,7 +507,8 @@ static void start_block(engine *e, int32_t where, tick now)
 
 static mba_status allocate(engine *e)
 {
-    const size_t slots = (size_t)(e->nsm * e->resident), processes = slots * (size_t)e->k->nroles;
+    e->working = e->nsm * e->resident * e->k->nroles;
+    const size_t slots = (size_t)(e->nsm * e->resident), processes = (size_t)(e->working + e->nsm * e->k->copiers);
     e->sms = calloc((size_t)e->nsm, sizeof *e->sms);
     e->slots = calloc(slots, sizeof *e->slots);
     e->processes = calloc(processes, sizeof *e->processes);
@@ -503,7 +527,8 @@ static mba_status run_events(engine *e)
         mba_assert(x.t >= e->now); // simulated time never runs backwards
         e->now = x.t;
         e->nevents++;
-        work(e, x.process, x.t);
+        if (x.process < e->working) work(e, x.process, x.t);
+        else copy_beside(e, x.process, x.t);
     }
     mba_assert(e->finished <= e->started && e->started <= e->todo);
     return e->finished == e->todo
@@ -528,6 +553,7 @@ static mba_status simulate(engine *e)
     if (st == MBA_OK)
         for (int64_t i = 0; i < e->resident; i++) // the first blocks are dealt round-robin to the SMs
             for (int64_t s = 0; s < e->nsm; s++) start_block(e, (int32_t)(s * e->resident + i), e->r.t_kernel);
+    for (int64_t i = 0; st == MBA_OK && i < e->nsm * e->k->copiers; i++) push(e, 0, (int32_t)(e->working + i));
     if (st == MBA_OK) st = run_events(e);
     if (e->k->longest) {
         const tick end = e->r.t_kernel + e->r.block_start + e->k->longest * TICKS + e->r.block_exit;

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/l2_model.h"
+
 mba_status mba_sim_impossible(const mba_sim_kernel *k, const char *why, const char *fix)
 {
     return mba_fail(MBA_E_UNSUPPORTED, "the simulator cannot run %s\nwhy: %s\nfix: %s", k->name, why, fix);
@@ -195,4 +197,28 @@ void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m)
     for (int64_t i = 0; i < k->nops; i++)
         if (k->op[i].ahead) k->op[i].ahead = (int32_t)k->depth - 1;
     if (mba_sim_finish(k, m) != MBA_OK) *k = was;
+}
+
+void mba_sim_copy_beside(mba_sim_kernel *k, const mba_gpu *m, int64_t warps, int64_t bytes, double seconds)
+{
+    mba_assert(warps > 0 && bytes > 0 && seconds >= 0);
+    double asked = 0, distinct = 0, missed = 0;
+    for (int64_t s = 0; s < k->nstreams; s++) {
+        const mba_sim_stream *t = &k->stream[s];
+        if (t->writes) continue;
+        asked += t->moved;
+        distinct += fmin(t->moved, t->unique);
+        missed += t->moved * (double)(256 - t->hit) / 256;
+    }
+    const double streamed = 1e9 * m->v[MBA_GPU_hbm] * m->v[MBA_GPU_hbm_mix] * seconds,
+                 stays = mba_l2_model_hit_rate(m, streamed),
+                 misses = fmax(missed, stays * missed + (1 - stays) * distinct);
+    for (int64_t s = 0; s < k->nstreams; s++) {
+        mba_sim_stream *t = &k->stream[s];
+        if (t->writes) t->hit = 0;
+        else if (asked > 0) t->hit = (int64_t)(256 * (1 - misses / asked));
+        mba_assert(t->hit >= 0 && t->hit <= 256);
+    }
+    k->copiers = warps;
+    k->copied = bytes;
 }

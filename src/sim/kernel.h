@@ -67,24 +67,25 @@ typedef struct mba_sim_stream {
 } mba_sim_stream;
 
 typedef struct mba_sim_kernel {
-    char           name[64];
-    int64_t        grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
-    int64_t        mma_flops;      /* tensor rate: 16 or 32 bits, +100 for warp-level products; 0: no */
-    int64_t        implied_trips;  /* trips of the loop that lowering added; 1: none */
-    int64_t        fetch;          /* cycles until code and first data arrive, once per launch */
-    int64_t        resets;         /* 1: a tile counter is cleared before it runs */
-    int64_t        longest;        /* cycles of the longest chain of blocks; 0: blocks are alike */
-    int64_t        uses_tensor;    /* 1: it executes some tensor instructions */
-    int64_t        evicts;         /* dirty bytes of other kernels that it evicts from L2 to DRAM */
-    int64_t        load;           /* of 256: tensor utilisation of the step around it; 0: unknown */
-    int64_t        counted;        /* 1: its instructions come from counters, issue slots included */
-    int64_t        partial_stores; /* of 256: extra L2 time of its stores, for partly written lines */
-    int64_t        wavefronts;     /* counted passes through shared memory and L1, 128 bytes each; 0: not counted */
-    int64_t        requests;       /* counted instructions of the load/store units; 0: not counted */
-    int64_t        busiest;        /* of 256: busiest warp over the mean, between barriers; 0: alike */
-    int64_t        first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
-    int64_t        count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
-    mba_sim_op     op[MBA_SIM_OPS];
+    char       name[64];
+    int64_t    grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
+    int64_t    mma_flops;       /* tensor rate: 16 or 32 bits, +100 for warp-level products; 0: no */
+    int64_t    implied_trips;   /* trips of the loop that lowering added; 1: none */
+    int64_t    fetch;           /* cycles until code and first data arrive, once per launch */
+    int64_t    resets;          /* 1: a tile counter is cleared before it runs */
+    int64_t    longest;         /* cycles of the longest chain of blocks; 0: blocks are alike */
+    int64_t    uses_tensor;     /* 1: it executes some tensor instructions */
+    int64_t    evicts;          /* dirty bytes of other kernels that it evicts from L2 to DRAM */
+    int64_t    copiers, copied; /* warps of a copy from DRAM to DRAM beside it on every SM; bytes each has in flight */
+    int64_t    load;            /* of 256: tensor utilisation of the step around it; 0: unknown */
+    int64_t    counted;         /* 1: its instructions come from counters, issue slots included */
+    int64_t    partial_stores;  /* of 256: extra L2 time of its stores, for partly written lines */
+    int64_t    wavefronts;      /* counted passes through shared memory and L1, 128 bytes each; 0: not counted */
+    int64_t    requests;        /* counted instructions of the load/store units; 0: not counted */
+    int64_t    busiest;         /* of 256: busiest warp over the mean, between barriers; 0: alike */
+    int64_t    first[MBA_SIM_ROLES], role_warps[MBA_SIM_ROLES];
+    int64_t    count[MBA_SIM_CLASSES], trips[MBA_SIM_CLASSES][2];
+    mba_sim_op op[MBA_SIM_OPS];
     mba_sim_stream stream[MBA_SIM_STREAMS];
     double         total[MBA_PIPES]; /* of the whole launch */
     double         tile_share;       /* of a block's data in use at a time: one tile of many; 0: all */
@@ -106,6 +107,11 @@ MBA_MUST mba_status mba_sim_impossible(const mba_sim_kernel *k, const char *why,
  * once). Ring: another number of stages and the shared memory for them, as deep as the machine holds. */
 void mba_sim_persist(mba_sim_kernel *k, const mba_gpu *m);
 void mba_sim_set_ring(mba_sim_kernel *k, int64_t stages, const mba_gpu *m);
+
+/* Lets a copy run beside k: `warps` on every SM, each with `bytes` in flight. What it streams through L2 in `seconds`,
+ * k's time without it, displaces what earlier kernels left there; and L2 is full of lines to be written, so every line
+ * that k writes evicts one. */
+void mba_sim_copy_beside(mba_sim_kernel *k, const mba_gpu *m, int64_t warps, int64_t bytes, double seconds);
 
 /* Resident blocks per SM of m; 0: a block does not fit. */
 int64_t mba_sim_resident(const mba_sim_kernel *k, const mba_gpu *m);

@@ -204,6 +204,38 @@ static void an_idle_unit_does_not_matter(void **state)
     for_rows(idle_unit_does_not_matter);
 }
 
+/* ---- a copy beside the kernel ---- */
+
+static void takes_longer_beside_a_copy(const mba_profiled_kernel *c, const mba_gpu *m)
+{
+    mba_sim_kernel k;
+    mba_sim_result r;
+    mba_gpu        fixed = *m;
+    fixed.v[MBA_GPU_clk_tc] = fixed.v[MBA_GPU_clk_busy] = fixed.v[MBA_GPU_clk_mma] = fixed.v[MBA_GPU_clk];
+    if (!kernel_of(&k, c, &fixed)) return;
+    assert_ok(mba_sim_run(&r, &k, &fixed, MBA_SIM_ONE_SM));
+    const double alone = r.seconds;
+    mba_sim_copy_beside(&k, &fixed, 4, 2048, alone);
+    assert_ok(mba_sim_run(&r, &k, &fixed, MBA_SIM_ONE_SM));
+    pairs++;
+    slower += r.seconds > 1.005 * alone;
+    beyond += r.seconds < 0.995 * alone;
+    worst_beyond = fmax(worst_beyond, alone / r.seconds);
+}
+
+/* As above, who is first in a queue changes, so few are faster, by little. */
+static void a_copy_beside_it_makes_a_kernel_slower(void **state)
+{
+    (void)state;
+    pairs = slower = beyond = 0;
+    worst_beyond = 0;
+    for_rows(takes_longer_beside_a_copy);
+    printf("%d of %d kernels are slower beside a copy, %d faster, by at most %.1f %%\n", slower, pairs, beyond,
+           100 * (worst_beyond - 1));
+    assert_true(slower > pairs * 3 / 4 && beyond <= pairs / 80 && worst_beyond < 1.03);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(no_time_is_below_its_counts),
               cmocka_unit_test(a_resembling_kernel_is_not_below_its_counts),
-              cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(an_idle_unit_does_not_matter))
+              cmocka_unit_test(a_better_machine_is_not_slower), cmocka_unit_test(an_idle_unit_does_not_matter),
+              cmocka_unit_test(a_copy_beside_it_makes_a_kernel_slower))

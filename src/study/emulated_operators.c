@@ -272,11 +272,11 @@ static const mba_profiled_kernel *kernel_of(const mba_profiled_set *k, const mba
 }
 
 /* What runs beside the launches of a row: blocks of its machine, or of the baseline of that. */
-static mba_disturb_kind kind_beside(const mba_emulated_row *r, bool base)
+static mba_disturb_how blocks_beside(const mba_emulated_row *r, bool base)
 {
     for (const mba_emulated_machine *e = mba_emulated_machines; e->name; e++)
-        if (!strcmp(e->name, r->machine)) return base ? mba_emulated_base(e).kind : e->how.kind;
-    return MBA_DISTURB_NOTHING;
+        if (!strcmp(e->name, r->machine)) return base ? mba_emulated_base(e) : e->how;
+    return (mba_disturb_how){ .kind = MBA_DISTURB_NOTHING };
 }
 
 /* Sets the clock beside resident blocks. Launches that lie apart leave the GPU its highest clock. Blocks that work keep
@@ -291,17 +291,35 @@ static void set_clock(mba_gpu *m, const mba_gpu *whole, mba_disturb_kind kind)
                                                                          : v[MBA_GPU_clk];
 }
 
+/* The engine runs the copy beside the kernel, so that it takes what DRAM and L2 leave it. What it was measured to take
+ * is in the changes of its row and not used here. */
+static mba_status copy_beside(mba_sim_kernel *k, const mba_gpu *m, int warps)
+{
+    mba_sim_result alone;
+    MBA_TRY(mba_sim_run(&alone, k, m, MBA_SIM_ONE_SM));
+    mba_sim_copy_beside(k, m, warps, MBA_DISTURB_COPIED, alone.seconds);
+    return MBA_OK;
+}
+
+static void keep_memory(mba_gpu *m, const mba_gpu *whole)
+{
+    static const mba_gpu_key keys[] = { MBA_GPU_hbm, MBA_GPU_l2_rd, MBA_GPU_l2_wr };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) m->v[keys[i]] = whole->v[keys[i]];
+}
+
 /* Of a launch between two events, as it was measured. */
 static mba_status seconds_with(double *out, const mba_profiled_kernel *c, const mba_gpu *whole, const char *changes,
-                               mba_disturb_kind kind)
+                               mba_disturb_how beside)
 {
     mba_sim_kernel k;
     mba_sim_result r;
     mba_gpu        m = *whole;
     if (*changes && strcmp(changes, "-")) MBA_TRY(mba_gpu_set(&m, changes));
-    set_clock(&m, whole, kind);
+    set_clock(&m, whole, beside.kind);
+    if (beside.kind == MBA_DISTURB_COPY) keep_memory(&m, whole);
     MBA_TRY(mba_sim_kernel_parse(&k, c->program, &m));
     mba_profiled_apply(&k, c, &m);
+    if (beside.kind == MBA_DISTURB_COPY) MBA_TRY(copy_beside(&k, &m, beside.warps));
     MBA_TRY(mba_sim_run(&r, &k, &m, MBA_SIM_ONE_SM));
     *out = r.seconds + 1e-6 * m.v[MBA_GPU_event_pair];
     return MBA_OK;
@@ -319,8 +337,8 @@ mba_status mba_emulated_rows_predict(mba_emulated_rows *d, const char *machine)
         const mba_profiled_kernel *c = kernel_of(k, r);
         double                     base = 0, now = 0;
         if (!c) continue; // not counted, or another kernel has taken its place
-        st = seconds_with(&base, c, &m, r->base, kind_beside(r, true));
-        if (st == MBA_OK) st = seconds_with(&now, c, &m, r->changes, kind_beside(r, false));
+        st = seconds_with(&base, c, &m, r->base, blocks_beside(r, true));
+        if (st == MBA_OK) st = seconds_with(&now, c, &m, r->changes, blocks_beside(r, false));
         if (st == MBA_OK) r->predicted = now / base;
     }
     mba_profiled_destroy(k);

@@ -15,8 +15,8 @@ static void measured_rows_are_predicted(void **state)
     assert_ok(mba_emulated_rows_predict(r, "h200"));
     const mba_effects_score s = mba_emulated_rows_score(r, NULL);
     assert_true(s.rows >= 24 && s.effects >= 24);
-    assert_true(s.right >= s.effects - 4 && s.share > 50 && s.median > 64); // as documented
-    assert_true(s.near >= 100 && s.near > s.null_near);
+    assert_true(s.right >= s.effects - 4 && s.share > 55 && s.median > 64); // as documented
+    assert_true(s.near >= 105 && s.near > s.null_near);
     assert_true(mba_emulated_rows_score(r, "tensor").share
                 > 60); // by the clock: most of these kernels have no products
     assert_int_equal(mba_emulated_rows_score(r, "no such machine").rows, 0);

@@ -35,6 +35,8 @@ typedef enum mba_disturb_kind {
     MBA_DISTURB_KINDS
 } mba_disturb_kind;
 
+enum { MBA_DISTURB_COPIED = 2048 }; /* bytes that a warp of COPY has in flight */
+
 typedef struct mba_disturb_how {
     mba_disturb_kind kind;
     int              sms, warps, smem_kb;

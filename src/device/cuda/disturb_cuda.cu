@@ -18,7 +18,8 @@ extern "C" {
 }
 
 enum { CHAIN = 64, DEEP = 4 }; /* dependent instructions; vectors that a copying thread has in flight */
-enum { SNAPS = 65 };           /* of the progress: before the first launch, after each */
+static_assert((int)(DEEP * 32 * sizeof(float4)) == MBA_DISTURB_COPIED, "disturb.h tells what a warp has in flight");
+enum { SNAPS = 65 }; /* of the progress: before the first launch, after each */
 enum : size_t { COPIED = (size_t)256 << 20 };
 enum : unsigned { LIFE_NS = 2000000000 };
 
