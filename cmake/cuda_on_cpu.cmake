@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# The kernels of sm_80 as code for the host, and their test (tests/cuda_on_cpu): CI has no GPU. It needs the toolkit's headers and a
+# C++ compiler; without them the test is skipped, and in builds with sanitizers, which do not follow fibers.
+include(CheckLanguage)
+find_path(MBA_CUDA_HEADERS cuda_bf16.h HINTS ${CUDAToolkit_INCLUDE_DIRS} $ENV{CUDA_HOME}/include /usr/local/cuda/include)
+check_language(CXX)
+if(NOT MBA_CUDA_HEADERS OR NOT CMAKE_CXX_COMPILER OR MBA_SANITIZE OR MBA_FUZZ OR MBA_SHARED_LIBRARY)
+  add_test(NAME cuda_on_cpu_test COMMAND sh -c "echo 'no headers of CUDA, no C++, or a build with sanitizers'; exit 77")
+  set_tests_properties(cuda_on_cpu_test PROPERTIES SKIP_RETURN_CODE 77)
+  return()
+endif()
+enable_language(CXX)
+
+# Without those of cuDNN, of collectives, and of sm_90 alone.
+file(GLOB_RECURSE kernels RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS src/ops/*_cuda.cu)
+list(FILTER kernels EXCLUDE REGEX "attention|conv2d|collectives|ssd_(fused|exact)_cuda")
+set(translate tests/cuda_on_cpu/translate.py)
+set(translated "")
+foreach(kernel ${kernels})
+  get_filename_component(name ${kernel} NAME_WE)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/cuda_on_cpu/${name}.cpp)
+  add_custom_command(OUTPUT ${out} DEPENDS ${kernel} ${translate} DEPFILE ${out}.d WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+                     COMMAND ${MBA_PYTHON} ${translate} ${kernel} ${out} -- ${CMAKE_CXX_COMPILER} -I. -Isrc -Iinclude
+                             -I${MBA_CUDA_HEADERS} -DMBA_WITH_CUDA -D_GNU_SOURCE COMMENT "Translating ${kernel}")
+  list(APPEND translated ${out})
+endforeach()
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/cuda_on_cpu)
+
+# The operators' tables once more, with launchers in them.
+file(GLOB_RECURSE tables CONFIGURE_DEPENDS src/ops/*.c)
+list(FILTER tables EXCLUDE REGEX "_(cpu|test)\\.c$")
+foreach(table ${tables})
+  file(STRINGS ${table} launchers REGEX "MBA_CUDA\\(" LIMIT_COUNT 1)
+  if(NOT launchers OR table MATCHES "attention|conv2d|collectives")
+    list(REMOVE_ITEM tables ${table})
+  endif()
+endforeach()
+
+# They are compiled as the preprocessor left them, without the warnings of nvcc's build, which knows which functions are kernels.
+add_library(cuda_on_cpu OBJECT ${translated})
+target_compile_options(cuda_on_cpu PRIVATE -std=c++17 -O1 -w -Wno-psabi -fpreprocessed -fno-math-errno -fno-trapping-math)
+add_executable(cuda_on_cpu_test tests/cuda_on_cpu/cuda_on_cpu_test.c tests/cuda_on_cpu/block.c tests/cuda_on_cpu/runtime.c
+               ${tables} $<TARGET_OBJECTS:cuda_on_cpu>)
+target_compile_definitions(cuda_on_cpu_test PRIVATE MBA_WITH_CUDA)
+target_include_directories(cuda_on_cpu_test SYSTEM PRIVATE ${MBA_CUDA_HEADERS})
+target_link_libraries(cuda_on_cpu_test PRIVATE mba PkgConfig::CMOCKA)
+set_target_properties(cuda_on_cpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/tests)
+add_test(NAME cuda_on_cpu_test COMMAND cuda_on_cpu_test WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+set_tests_properties(cuda_on_cpu_test PROPERTIES TIMEOUT 900 ENVIRONMENT "${MBA_TEST_THREADS}")

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cuda_on_cpu_test.c -- the CUDA kernels of sm_80 against the fp64 reference, on a machine without a GPU: block.h runs
+ * them as fibers, in two orders of threads.
+ *
+ * MBA_TEST_OPS="ssd rmsnorm" looks at these alone, and says how long each case takes; MBA_TEST_CASE=3 at their case 3;
+ * MBA_TEST_ALL=1 at cases of any size. */
+#include "tests/test.h"
+
+#include <time.h>
+
+#include "core/check.h"
+#include "tests/cuda_on_cpu/block.h"
+#include "tests/machines.h"
+#include "tests/wanted.h"
+
+/* A case with more values than this takes seconds. */
+static const int64_t VALUES_MAX = 40000;
+
+/* Operators without a kernel of ours on sm_80: libraries do their work. */
+static bool of_a_library(const mba_op *op) { return !strcmp(op->name, "conv2d") || !strcmp(op->name, "attention"); }
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const mba_case *case_of(const mba_op *op, int k)
+{
+    const mba_case *lists[] = { op->cases, op->device_cases };
+    for (int i = 0; i < 2; i++)
+        for (const mba_case *c = lists[i]; c && c->note; c++)
+            if (!k--) return c;
+    return NULL;
+}
+
+/* Values of all tensors of a case. */
+static int64_t values_of(const mba_op *op, const mba_case *c)
+{
+    mba_case_graph o;
+    int64_t        values = 0;
+    assert_ok(mba_case_build(&o, op, c, (mba_case_how){ .compute = MBA_F32 }));
+    for (int32_t k = 0; k < o.g->ntensors; k++)
+        if (!o.g->tensors[k]->base) values += mba_elems(o.g->tensors[k]);
+    mba_graph_destroy(o.g);
+    return values;
+}
+
+/* One case in one order; 1 if it is wrong. */
+static int check_case(const mba_op *op, const mba_case *c, mba_dtype compute, emulated_order order)
+{
+    static mba_device d;
+    const double      began = seconds();
+    const char *const type = compute == MBA_BF16 ? "bf16" : "fp32";
+    mba_check         one = { .once = true };
+    d = mba_device_cpu; // memory of the host, launches of the kernels
+    d.name = "emulated";
+    d.machine = &machines[0];
+    emulated_order_now = order;
+    const mba_status st = mba_check_case_on(&one, op, c, &d, compute);
+    const bool       bad = st != MBA_OK || !(one.cpu_error <= 1) || one.strays;
+    if (bad)
+        printf("BAD %-20s %s \"%s\", %s: %.2f of its tolerance, %d strays %s\n", op->name, type, c->note,
+               order == FORWARD ? "forward" : "reverse", one.cpu_error, one.strays, st == MBA_OK ? "" : mba_message());
+    if (getenv("MBA_TEST_OPS"))
+        printf("    %-20s %s \"%s\", order %d: %.2f of its tolerance, %.2f s\n", op->name, type, c->note, order,
+               one.cpu_error, seconds() - began);
+    fflush(stdout);
+    return bad;
+}
+
+static void kernels_agree_with_fp64_in_both_orders(void **state)
+{
+    (void)state;
+    int             wrong = 0, looked_at = 0, large = 0;
+    const mba_case *c;
+    for (int i = 0; mba_ops[i]; i++) {
+        const mba_op *op = mba_ops[i];
+        const double  began = seconds();
+        int           cases = 0;
+        if (!wanted(op->name) || of_a_library(op)) continue;
+        for (int k = 0; (c = case_of(op, k)); k++) {
+            if (getenv("MBA_TEST_CASE") && atoi(getenv("MBA_TEST_CASE")) != k) continue;
+            if (!getenv("MBA_TEST_ALL") && values_of(op, c) > VALUES_MAX) {
+                large++;
+                continue;
+            }
+            for (int how = 0; how < 4; how++)
+                wrong += check_case(op, c, how & 1 ? MBA_BF16 : MBA_F32, how & 2 ? REVERSE : FORWARD);
+            cases++;
+        }
+        if (cases) printf("    %-20s %2d cases in %.1f s\n", op->name, cases, seconds() - began);
+        fflush(stdout);
+        looked_at += cases;
+    }
+    printf("%d cases, %d wrong, %d too large\n", looked_at, wrong, large);
+    assert_true(looked_at > 0);
+    assert_int_equal(wrong, 0);
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(kernels_agree_with_fp64_in_both_orders))

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* runtime.c -- what launchers call besides kernels, where the device is the host: of the CUDA runtime, of
+ * src/device/cuda, and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
+#include <string.h>
+
+#include "core/op.h"
+#include "device/cuda/block_timestamps.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/gemm.h"
+
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(to, byte, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int device)
+{
+    (void)device;
+    *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **found, unsigned version, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *how)
+{
+    (void)name, (void)version, (void)flags, (void)how;
+    *found = NULL;
+    return cudaErrorNotSupported; // tensor maps are of sm_90
+}
+
+mba_status mba__cuda_failed(int error, const char *call) { return mba_fail(MBA_E_DEVICE, "%s: error %d", call, error); }
+
+mba_status mba__cuda_launch_check(const mba_call *c, int k)
+{
+    (void)c, (void)k;
+    return MBA_OK;
+}
+
+mba_status mba__cuda_allow_smem(const void *kernel, size_t bytes)
+{
+    (void)kernel;
+    return bytes <= 163 * 1024 ? MBA_OK : mba_fail(MBA_E_DEVICE, "a block of sm_80 has 163 KB of shared memory");
+}
+
+void mba__blocks_unit(mba_blocks_set_fn *set) { (void)set; }
+
+/* ---- products ---- */
+
+static float value(const void *x, mba_dtype type, int64_t i)
+{
+    return type == MBA_BF16 ? mba_from_bf16(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
+mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
+{
+    for (int64_t b = 0; b < (g->batch ? g->batch : 1); b++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                const int64_t to = b * g->step_c + i * g->ldc + j;
+                double        sum = (g->bias ? value(g->bias, g->out, j) : 0) + (g->adds ? value(g->c, g->out, to) : 0);
+                for (int64_t k = 0; k < g->k; k++)
+                    sum += (double)value(g->a, g->in, b * g->step_a + (g->ta ? k * g->lda + i : i * g->lda + k))
+                           * value(g->b, g->in, b * g->step_b + (g->tb ? j * g->ldb + k : k * g->ldb + j));
+                if (g->out == MBA_BF16) ((uint16_t *)g->c)[to] = mba_to_bf16((float)sum);
+                else ((float *)g->c)[to] = (float)sum;
+            }
+    return MBA_OK;
+}
+
+/* ---- kernels of later GPUs and of libraries ---- */
+
+#define ABSENT(launcher) \
+    mba_status launcher(const mba_call *c); \
+    mba_status launcher(const mba_call *c) \
+    { \
+        return mba_fail(MBA_E_UNSUPPORTED, "%s is not of sm_80", c->plan->variant); \
+    }
+ABSENT(ssd_fused_cuda)
+ABSENT(ssd_bwd_fused_cuda)
+ABSENT(ssd_exact_cuda)
+ABSENT(ssd_bwd_exact_cuda)
