@@ -9,12 +9,13 @@
 #include <time.h>
 
 #include "core/check.h"
+#include "ops/ssd/ssd.h"
 #include "tests/cuda_on_cpu/block.h"
 #include "tests/machines.h"
 #include "tests/wanted.h"
 
 /* A case with more values than this takes seconds. */
-static const int64_t VALUES_MAX = 40000;
+static const int64_t VALUES_MAX = 125000;
 
 /* Operators without a kernel of ours on sm_80: libraries do their work. */
 static bool of_a_library(const mba_op *op) { return !strcmp(op->name, "conv2d") || !strcmp(op->name, "attention"); }
@@ -83,11 +84,14 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
         for (int k = 0; (c = case_of(op, k)); k++) {
             if (getenv("MBA_TEST_CASE") && atoi(getenv("MBA_TEST_CASE")) != k) continue;
             if (!getenv("MBA_TEST_ALL") && values_of(op, c) > VALUES_MAX) {
+                if (getenv("MBA_TEST_OPS"))
+                    printf("    large: %s, %lld values\n", c->note, (long long)values_of(op, c));
                 large++;
                 continue;
             }
             for (int how = 0; how < 4; how++)
-                wrong += check_case(op, c, how & 1 ? MBA_BF16 : MBA_F32, how & 2 ? REVERSE : FORWARD);
+                if (!(op == &mba_op_ssd && (how >> 1 & 1) != cases % 2))
+                    wrong += check_case(op, c, how & 1 ? MBA_BF16 : MBA_F32, how & 2 ? REVERSE : FORWARD);
             cases++;
         }
         if (cases) printf("    %-20s %2d cases in %.1f s\n", op->name, cases, seconds() - began);

@@ -197,7 +197,9 @@ template <int PER> static inline float emulated_value(uint32_t word, int e)
 
 template <int K, int PER> static void emulated_multiply(void *const at[EMULATED_WARP], unsigned)
 {
-    float a[16][K], b[8][K];
+    typedef float row __attribute__((vector_size(32))); // eight columns
+    float         a[16][K];
+    row           b[K];
     for (int i = 0; i < EMULATED_WARP; i++) {
         const emulated_product *p = (const emulated_product *)at[i];
         for (int part = 0; part < K / (4 * PER); part++)
@@ -205,16 +207,14 @@ template <int K, int PER> static void emulated_multiply(void *const at[EMULATED_
                 const int k = part * 4 * PER + PER * (i % 4) + e;
                 a[i / 4][k] = emulated_value<PER>(p->a[2 * part], e);
                 a[i / 4 + 8][k] = emulated_value<PER>(p->a[2 * part + 1], e);
-                b[i / 4][k] = emulated_value<PER>(p->b[part], e);
+                b[k][i / 4] = emulated_value<PER>(p->b[part], e);
             }
     }
-    for (int i = 0; i < EMULATED_WARP; i++)
-        for (int e = 0; e < 4; e++) {
-            const float *row = a[i / 4 + e / 2 * 8], *column = b[2 * (i % 4) + e % 2];
-            float       &c = ((emulated_product *)at[i])->c[e], sum = 0;
-            for (int k = 0; k < K; k++) sum += row[k] * column[k];
-            c += sum;
-        }
+    for (int r = 0; r < 16; r++) {
+        row sum = {};
+        for (int k = 0; k < K; k++) sum += a[r][k] * b[k];
+        for (int n = 0; n < 8; n++) ((emulated_product *)at[r % 8 * 4 + n / 2])->c[r / 8 * 2 + n % 2] += sum[n];
+    }
 }
 
 template <int K, int PER>
