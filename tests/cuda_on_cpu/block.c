@@ -59,6 +59,23 @@ static struct {
     barrier  barriers[BARRIERS];
 } b;
 static char *memory; /* the shared memory */
+static struct {
+    const char *name;
+    int         times;
+} launched[1024];
+
+static void count_launch(const char *kernel)
+{
+    int k = 0;
+    while (k < 1023 && launched[k].name && strcmp(launched[k].name, kernel)) k++;
+    launched[k].name = kernel;
+    launched[k].times++;
+}
+
+void emulated_list(void)
+{
+    for (int k = 0; launched[k].name; k++) printf("    %6d launches of %s\n", launched[k].times, launched[k].name);
+}
 
 void emulated_fail(const char *format, ...)
 {
@@ -188,6 +205,7 @@ void emulated_run(const char *kernel, emulated_index grid, emulated_index block,
     b.of = of;
     b.threads = (int)(block.x * block.y * block.z);
     b.smem_bytes = smem_bytes;
+    count_launch(kernel);
     if (!memory && posix_memalign((void **)&memory, SHARED_BASE, SHARED_BYTES)) emulated_fail("no memory");
     if (b.threads < 1 || b.threads > EMULATED_THREADS || smem_bytes > SHARED_BYTES - (32 << 10))
         emulated_fail("a block of %d threads and %zu bytes", b.threads, smem_bytes);

@@ -48,6 +48,9 @@ extern emulated_order emulated_order_now;
 void emulated_run(const char *kernel, emulated_index grid, emulated_index block, size_t smem_bytes,
                   void (*body)(void *), void *of);
 
+/* Prints the launches so far: their names in the source, and how often. */
+void emulated_list(void);
+
 /* Ends the process: what a kernel did wrong, with the kernel, block and thread. */
 void emulated_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 

@@ -11,14 +11,13 @@
 #include "core/check.h"
 #include "ops/ssd/ssd.h"
 #include "tests/cuda_on_cpu/block.h"
-#include "tests/machines.h"
 #include "tests/wanted.h"
 
 /* A case with more values than this takes seconds. */
 static const int64_t VALUES_MAX = 125000;
 
-/* Operators without a kernel of ours on sm_80: libraries do their work. */
-static bool of_a_library(const mba_op *op) { return !strcmp(op->name, "conv2d") || !strcmp(op->name, "attention"); }
+/* The work of a library. */
+static bool of_a_library(const mba_op *op) { return !strcmp(op->name, "conv2d"); }
 
 static double seconds(void)
 {
@@ -51,15 +50,13 @@ static int64_t values_of(const mba_op *op, const mba_case *c)
 /* One case in one order; 1 if it is wrong. */
 static int check_case(const mba_op *op, const mba_case *c, mba_dtype compute, emulated_order order)
 {
-    static mba_device d;
+    const mba_device *d;
     const double      began = seconds();
     const char *const type = compute == MBA_BF16 ? "bf16" : "fp32";
     mba_check         one = { .once = true };
-    d = mba_device_cpu; // memory of the host, launches of the kernels
-    d.name = "emulated";
-    d.machine = &machines[0];
+    assert_ok(mba_device_cuda(&d, 0));
     emulated_order_now = order;
-    const mba_status st = mba_check_case_on(&one, op, c, &d, compute);
+    const mba_status st = mba_check_case_on(&one, op, c, d, compute);
     const bool       bad = st != MBA_OK || !(one.cpu_error <= 1) || one.strays;
     if (bad)
         printf("BAD %-20s %s \"%s\", %s: %.2f of its tolerance, %d strays %s\n", op->name, type, c->note,
@@ -98,6 +95,7 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
         fflush(stdout);
         looked_at += cases;
     }
+    if (getenv("MBA_TEST_OPS")) emulated_list();
     printf("%d cases, %d wrong, %d too large\n", looked_at, wrong, large);
     assert_true(looked_at > 0);
     assert_int_equal(wrong, 0);

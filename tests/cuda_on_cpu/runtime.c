@@ -3,10 +3,24 @@
  * src/device/cuda, and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
 #include <string.h>
 
+#include "core/device.h"
 #include "core/op.h"
 #include "device/cuda/block_timestamps.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/gemm.h"
+#include "tests/machines.h"
+
+/* Memory of the host, launches of kernels for sm_80. */
+mba_status mba_device_cuda(const mba_device **out, int ordinal)
+{
+    static mba_device d;
+    (void)ordinal;
+    d = mba_device_cpu;
+    d.name = "CUDA on the CPU";
+    d.machine = &machines[0];
+    *out = &d;
+    return MBA_OK;
+}
 
 cudaError_t cudaGetLastError(void) { return cudaSuccess; }
 
@@ -87,5 +101,9 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
     }
 ABSENT(ssd_fused_cuda)
 ABSENT(ssd_bwd_fused_cuda)
+ABSENT(attention_dnn_cuda)
+ABSENT(attention_bwd_dnn_cuda)
+ABSENT(attention_wgmma_cuda)
+ABSENT(attention_bwd_wgmma_cuda)
 ABSENT(ssd_exact_cuda)
 ABSENT(ssd_bwd_exact_cuda)
