@@ -19,6 +19,7 @@ enum {
     GAP_BYTES = 256,    /* between the launch's memory and the variables of the kernel, never written */
     POISON = 0xff,      /* NaN in every float type; -1 */
     BARRIERS = 16,
+    POLLS_MAX = 1 << 24,
     WARPS = EMULATED_THREADS / EMULATED_WARP
 };
 
@@ -54,7 +55,8 @@ static struct {
     int      threads, alive;
     uint64_t number; /* of this block among all */
     size_t   smem_bytes, used;
-    int      ready[EMULATED_THREADS], first, nready;
+    unsigned ready[WARPS], ready_warps; /* a bit per thread, and per warp with any */
+    int      polling[EMULATED_THREADS], first, npolling, polls;
     warp     warps[WARPS];
     barrier  barriers[BARRIERS];
 } b;
@@ -96,16 +98,40 @@ void emulated_fail(const char *format, ...)
 static void make_ready(int id)
 {
     fibers[id].waits = NULL;
-    b.ready[(b.first + b.nready++) % EMULATED_THREADS] = id;
+    b.ready[id / EMULATED_WARP] |= 1u << id % EMULATED_WARP;
+    b.ready_warps |= 1u << id / EMULATED_WARP;
+}
+
+static int first_of(unsigned bits)
+{
+    return emulated_order_now == FORWARD ? __builtin_ctz(bits) : 31 - __builtin_clz(bits);
+}
+
+/* The next thread to run. A warp runs as far ahead of the others as it can, which shows what they forgot to wait for;
+ * threads that look again and again, in turn, when nobody else can run. -1: nobody. */
+static int next_ready(void)
+{
+    int id = -1;
+    if (b.ready_warps) {
+        const int w = first_of(b.ready_warps), lane = first_of(b.ready[w]);
+        b.ready[w] &= ~(1u << lane);
+        if (!b.ready[w]) b.ready_warps &= ~(1u << w);
+        return EMULATED_WARP * w + lane;
+    }
+    if (b.npolling) {
+        id = b.polling[b.first];
+        b.first = (b.first + 1) % EMULATED_THREADS;
+        b.npolling--;
+    }
+    return id;
 }
 
 /* Leaves the current fiber for the next that can run; back to emulated_run if none can. */
 __attribute__((noreturn)) static void leave(void)
 {
-    if (!b.nready) longjmp(b.back, 1);
-    fiber *f = &fibers[b.ready[b.first]];
-    b.first = (b.first + 1) % EMULATED_THREADS;
-    b.nready--;
+    const int id = next_ready();
+    if (id < 0) longjmp(b.back, 1);
+    fiber *f = &fibers[id];
     emulated_now = &f->t;
     if (f->begun) longjmp(f->at, 1);
     f->begun = true;
@@ -123,7 +149,8 @@ static void wait_for(const char *what)
 void emulated_yield(void)
 {
     fiber *f = (fiber *)emulated_now;
-    make_ready(f->t.id);
+    if (++b.polls > POLLS_MAX) emulated_fail("threads look again and again at what nobody changes");
+    b.polling[(b.first + b.npolling++) % EMULATED_THREADS] = f->t.id;
     if (!_setjmp(f->at)) leave();
 }
 
@@ -165,15 +192,14 @@ static void begin_block(void)
 {
     b.number++;
     b.alive = b.threads;
-    b.first = b.nready = 0;
+    b.first = b.npolling = b.polls = 0;
     memset(memory, POISON, b.used + GAP_BYTES);
     b.used = (b.smem_bytes + GAP_BYTES + 127) / 128 * 128;
     memset(memory, POISON, b.used + GAP_BYTES);
     memset(b.warps, 0, sizeof b.warps);
     for (int i = 0; i < BARRIERS; i++) b.barriers[i].arrived = b.barriers[i].nwaiting = b.barriers[i].threads = 0;
-    for (int k = 0; k < b.threads; k++) {
-        const int id = emulated_order_now == FORWARD ? k : b.threads - 1 - k;
-        fiber    *f = &fibers[id];
+    for (int id = 0; id < b.threads; id++) {
+        fiber *f = &fibers[id];
         if (!f->stack) create_fiber(f);
         const unsigned u = (unsigned)id, x = blockDim.x, y = blockDim.y;
         f->t.index = (emulated_index){ u % x, u / x % y, u / x / y };

@@ -4,11 +4,12 @@
  *
  *     emulated_run("relu", grid, block, smem_bytes, body, of);     // body(of) once per thread; blocks one by one
  *
- * A fiber runs until it waits: at a barrier, or for the lanes of its warp. The order is fixed. Shared memory is full of
+ * A fiber runs until it waits: at a barrier, or for the lanes of its warp; a warp runs until all its threads wait for
+ * other warps. The order is fixed. Shared memory is full of
  * NaN before each block. What nobody can end is an error: it prints the kernel and the threads that wait, and exits.
  *
- * Two orders show what is missing between threads. FORWARD starts thread 0 first, and cp.async copies when somebody
- * waits for it; REVERSE starts the last thread first, and cp.async copies at once. */
+ * Two orders show what is missing between threads. FORWARD runs thread 0 first, and cp.async copies when somebody
+ * waits for it; REVERSE runs the last thread first, and cp.async copies at once. */
 #ifndef MBA_TESTS_CUDA_ON_CPU_BLOCK_H
 #define MBA_TESTS_CUDA_ON_CPU_BLOCK_H
 
