@@ -14,6 +14,7 @@ enable_language(CXX)
 # Without those of cuDNN, of collectives, and of sm_90 alone.
 file(GLOB_RECURSE kernels RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS src/ops/*_cuda.cu)
 list(FILTER kernels EXCLUDE REGEX "conv2d|collectives|_(dnn|wgmma)_cuda|ssd_(fused|exact)_cuda")
+set(without "")
 set(translate tests/cuda_on_cpu/translate.py)
 set(translated "")
 foreach(kernel ${kernels})
@@ -26,13 +27,16 @@ foreach(kernel ${kernels})
 endforeach()
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/cuda_on_cpu)
 
-# The operators' tables once more, with launchers in them.
+# The operators' tables once more, with launchers in them; those that are left out above have none, in a build with CUDA either.
 file(GLOB_RECURSE tables CONFIGURE_DEPENDS src/ops/*.c)
 list(FILTER tables EXCLUDE REGEX "_(cpu|test)\\.c$")
 foreach(table ${tables})
   file(STRINGS ${table} launchers REGEX "MBA_CUDA\\(" LIMIT_COUNT 1)
   if(NOT launchers OR table MATCHES "conv2d|collectives")
     list(REMOVE_ITEM tables ${table})
+  endif()
+  if(launchers AND table MATCHES "conv2d|collectives")
+    list(APPEND without ${table})
   endif()
 endforeach()
 
@@ -43,10 +47,14 @@ add_library(cuda_on_cpu_host OBJECT tests/cuda_on_cpu/block.c tests/cuda_on_cpu/
 target_compile_definitions(cuda_on_cpu_host PRIVATE MBA_WITH_CUDA)
 target_include_directories(cuda_on_cpu_host SYSTEM PRIVATE ${MBA_CUDA_HEADERS})
 target_link_libraries(cuda_on_cpu_host PRIVATE mba_flags)
+add_library(cuda_on_cpu_without OBJECT ${without})
+target_compile_options(cuda_on_cpu_without PRIVATE -UMBA_WITH_CUDA)
+target_link_libraries(cuda_on_cpu_without PRIVATE mba_flags)
 
 # Tests that find it in place of a GPU.
 function(test_on_cpu name source)
-  add_executable(${name} ${source} $<TARGET_OBJECTS:cuda_on_cpu> $<TARGET_OBJECTS:cuda_on_cpu_host>)
+  add_executable(${name} ${source} $<TARGET_OBJECTS:cuda_on_cpu> $<TARGET_OBJECTS:cuda_on_cpu_host>
+                 $<TARGET_OBJECTS:cuda_on_cpu_without>)
   target_link_libraries(${name} PRIVATE mba PkgConfig::CMOCKA)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})

@@ -89,13 +89,37 @@ static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *how, void (*kern
     return cudaSuccess;
 }
 
+/* ---- calls of the runtime, under names of their own: the library may be linked, too ---- */
+
+#define cudaGetLastError                 emulated_error
+#define cudaMemsetAsync                  emulated_memset
+#define cudaMemcpyToSymbolAsync          emulated_symbol
+#define cudaGetDevice                    emulated_device
+#define cudaDeviceGetAttribute           emulated_attribute
+#define cudaGetDriverEntryPointByVersion emulated_entry
+
+static inline cudaError_t emulated_error(void) { return cudaSuccess; }
+static inline cudaError_t emulated_device(int *device) { return *device = 0, cudaSuccess; }
+static inline cudaError_t emulated_memset(void *to, int byte, size_t bytes, cudaStream_t)
+{
+    memset(to, byte, bytes);
+    return cudaSuccess;
+}
 template <typename T>
-static cudaError_t cudaMemcpyToSymbolAsync(T &to, const void *from, size_t bytes, size_t at, cudaMemcpyKind,
-                                           cudaStream_t)
+static cudaError_t emulated_symbol(T &to, const void *from, size_t bytes, size_t at, cudaMemcpyKind, cudaStream_t)
 {
     memcpy((char *)&to + at, from, bytes);
     return cudaSuccess;
 }
+static inline cudaError_t emulated_attribute(int *value, cudaDeviceAttr which, int)
+{
+    *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
+    return cudaSuccess;
+}
+template <typename... A> static cudaError_t emulated_entry(A...)
+{
+    return cudaErrorNotSupported;
+} // of tensor maps: sm_90
 
 /* ---- barriers, warps ---- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* runtime.c -- what launchers call besides kernels, where the device is the host: of the CUDA runtime, of
- * src/device/cuda, and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
+/* runtime.c -- what launchers call besides kernels, where the device is the host: of
+ * src/device/cuda and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
 #include <string.h>
 
 #include "core/device.h"
@@ -20,36 +20,6 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
     d.machine = &machines[0];
     *out = &d;
     return MBA_OK;
-}
-
-cudaError_t cudaGetLastError(void) { return cudaSuccess; }
-
-cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
-{
-    (void)stream;
-    memset(to, byte, bytes);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGetDevice(int *device)
-{
-    *device = 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int device)
-{
-    (void)device;
-    *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **found, unsigned version, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *how)
-{
-    (void)name, (void)version, (void)flags, (void)how;
-    *found = NULL;
-    return cudaErrorNotSupported; // tensor maps are of sm_90
 }
 
 mba_status mba__cuda_failed(int error, const char *call) { return mba_fail(MBA_E_DEVICE, "%s: error %d", call, error); }
