@@ -13,7 +13,8 @@
 #include <ucontext.h>
 
 enum {
-    STACK_BYTES = 96 << 10,
+    STACK_BYTES = 192 << 10,
+    GUARD_BYTES = 64 << 10, /* of it, never touched; a page of any machine */
     SHARED_BYTES = 256 << 10,
     SHARED_BASE = 1024, /* address of the first byte: 0 is none */
     GAP_BYTES = 256,    /* between the launch's memory and the variables of the kernel, never written */
@@ -179,7 +180,7 @@ static void fiber_main(void)
 static void create_fiber(fiber *f)
 {
     f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->stack == MAP_FAILED || mprotect(f->stack, 4096, PROT_NONE)) emulated_fail("no memory for a stack");
+    if (f->stack == MAP_FAILED || mprotect(f->stack, GUARD_BYTES, PROT_NONE)) emulated_fail("no memory for a stack");
     getcontext(&f->begin);
     f->begin.uc_stack.ss_sp = f->stack;
     f->begin.uc_stack.ss_size = STACK_BYTES;

@@ -14,7 +14,10 @@
 #include "tests/wanted.h"
 
 /* A case with more values than this takes seconds. */
-static const int64_t VALUES_MAX = 125000;
+static const int64_t VALUES_MAX = 450000;
+
+/* Of cases that differ in numbers and not in what threads do, one is enough here. */
+static bool of_numbers(const mba_case *c) { return strstr(c->note, "near ") && !strstr(c->note, "near 1e-8"); }
 
 /* The work of a library. */
 static bool of_a_library(const mba_op *op) { return !strcmp(op->name, "conv2d"); }
@@ -71,7 +74,7 @@ static int check_case(const mba_op *op, const mba_case *c, mba_dtype compute, em
 static void kernels_agree_with_fp64_in_both_orders(void **state)
 {
     (void)state;
-    int             wrong = 0, looked_at = 0, large = 0;
+    int             wrong = 0, looked_at = 0, left_out = 0;
     const mba_case *c;
     for (int i = 0; mba_ops[i]; i++) {
         const mba_op *op = mba_ops[i];
@@ -80,10 +83,10 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
         if (!wanted(op->name) || of_a_library(op)) continue;
         for (int k = 0; (c = case_of(op, k)); k++) {
             if (getenv("MBA_TEST_CASE") && atoi(getenv("MBA_TEST_CASE")) != k) continue;
-            if (!getenv("MBA_TEST_ALL") && values_of(op, c) > VALUES_MAX) {
+            if (!getenv("MBA_TEST_ALL") && (of_numbers(c) || values_of(op, c) > VALUES_MAX)) {
                 if (getenv("MBA_TEST_OPS"))
-                    printf("    large: %s, %lld values\n", c->note, (long long)values_of(op, c));
-                large++;
+                    printf("    left out: %s, %lld values\n", c->note, (long long)values_of(op, c));
+                left_out++;
                 continue;
             }
             for (int how = 0; how < 4; how++)
@@ -96,7 +99,7 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
         looked_at += cases;
     }
     if (getenv("MBA_TEST_OPS")) emulated_list();
-    printf("%d cases, %d wrong, %d too large\n", looked_at, wrong, large);
+    printf("%d cases, %d wrong, %d left out\n", looked_at, wrong, left_out);
     assert_true(looked_at > 0);
     assert_int_equal(wrong, 0);
 }

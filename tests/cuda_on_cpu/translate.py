@@ -152,8 +152,9 @@ def launches(text):
         kernel, setting = text[begin:at].strip(), text[at + 3:end]
         call_end = close_of(text, text.index("(", end))
         arguments = text[text.index("(", end) + 1:call_end - 1]
-        chosen = kernel.isidentifier() and text.rfind(f"auto *{kernel} = ", 0, begin)
-        name = re.sub(r"\s+", " ", text[text.index("=", chosen) + 2:text.index(";", chosen)] if chosen and chosen > 0 else kernel)
+        chosen = text.rfind(f"auto *{kernel} = ", 0, begin) if kernel.isidentifier() else -1
+        named = text[text.index("=", chosen) + 2:text.index(";", chosen)] if chosen >= 0 else kernel
+        name = re.sub(r"\s+", " ", named)
         new = f'emulated_launch("{name}", emulated_setting({setting}), {kernel}' + (
             f", {arguments})" if arguments.strip() else ")")
         lost = text.count("\n", begin, call_end) - new.count("\n")
