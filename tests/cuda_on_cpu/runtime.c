@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* runtime.c -- what launchers call besides kernels, where the device is the host: of
  * src/device/cuda and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "core/device.h"
 #include "core/op.h"
 #include "device/cuda/block_timestamps.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/gemm.h"
+#include "tests/cuda_on_cpu/block.h"
 #include "tests/machines.h"
 
-/* Memory of the host, launches of kernels for sm_80. */
+/* Memory of the host, launches of kernels for sm_80; the environment may ask for the order REVERSE. */
 mba_status mba_device_cuda(const mba_device **out, int ordinal)
 {
     static mba_device d;
     (void)ordinal;
+    if (getenv("MBA_TEST_REVERSE")) emulated_order_now = REVERSE;
     d = mba_device_cpu;
     d.name = "CUDA on the CPU";
     d.machine = &machines[0];
