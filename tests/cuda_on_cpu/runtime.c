@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* runtime.c -- what launchers call besides kernels, where the device is the host: of
- * src/device/cuda and of cuBLASLt. Launchers of kernels that sm_80 does not have refuse. */
+/* runtime.c -- the device in place of a GPU, and what launchers call of src/device/cuda and of cuBLASLt. Launchers of
+ * kernels that sm_80 does not have refuse. */
 #include <stdlib.h>
 
 #include "core/device.h"
