@@ -365,7 +365,7 @@ static int kept_of(kept out[3], const mba_session *s, const mba_tensor *t)
 {
     int n = 0;
     for (int k = 0; k < 2 && mba_is_param(t); k++, n++) {
-        snprintf(out[n].name, sizeof out[n].name, "%c.%s", "mv"[k], t -> name);
+        snprintf(out[n].name, sizeof out[n].name, "%c.%s", mba_moment_letter(k), t->name);
         out[n].at = mba_shards_exist(s) ? NULL : mba_session_moment(s, t, k);
     }
     if (s->averages && mba_learned(t)) {
@@ -430,7 +430,7 @@ static mba_status load_run(void *user, const mba_shards_run *r)
     const source    *x = user;
     const mba_array *a;
     char             name[MBA_HF_NAME_MAX];
-    snprintf(name, sizeof name, "%c.%s", "mv"[x->which], r -> param -> name);
+    snprintf(name, sizeof name, "%c.%s", mba_moment_letter(x->which), r->param->name);
     MBA_TRY(find_state(&a, x->file, name, &r->param->type));
     return mba_array_read_f32_at(a, r->at, r->first, r->count);
 }

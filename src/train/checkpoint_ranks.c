@@ -139,7 +139,7 @@ static mba_status put_kept(part *x)
         const mba_tensor *t = x->s->graph->tensors[i];
         if (!mba_is_param(t)) continue;
         for (int k = 0; k < 2 && !mba_shards_exist(x->s); k++) {
-            snprintf(name, sizeof name, "%c.%s", "mv"[k], t -> name);
+            snprintf(name, sizeof name, "%c.%s", mba_moment_letter(k), t->name);
             MBA_TRY(put_blocks(x, name, mba_session_moment(x->s, t, k), mba_elems(t)));
         }
         if (!x->s->averages) continue;
@@ -153,7 +153,7 @@ static mba_status put_run(void *user, const mba_shards_run *r)
 {
     const part *x = user;
     char        name[MBA_HF_NAME_MAX];
-    snprintf(name, sizeof name, "%c.%s", "mv"[x->which], r -> param -> name);
+    snprintf(name, sizeof name, "%c.%s", mba_moment_letter(x->which), r->param->name);
     return mba_safetensors_put(x->file, name, r->at, r->first, r->count);
 }
 

@@ -219,8 +219,8 @@ bool mba_learned(const mba_tensor *t) { return mba_is_param(t) || (mba_is_state(
 float *mba_session_moment(const mba_session *s, const mba_tensor *param, int which)
 {
     char name[32]; // storages of ops/adamw
-    snprintf(name, sizeof name, "%c.%s", "mv"[which],
-             param -> st == s -> graph -> params[MBA_DECAY] ? "decay" : "no_decay");
+    snprintf(name, sizeof name, "%c.%s", mba_moment_letter(which),
+             param->st == s->graph->params[MBA_DECAY] ? "decay" : "no_decay");
     const mba_tensor *t = mba_graph_find(s->graph, name);
     mba_assert(t);
     return mba_program_host_counterpart(s->program, t->st, param);

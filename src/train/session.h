@@ -82,7 +82,10 @@ bool mba_learned(const mba_tensor *t);
 /* Its address on the host, or with `averaged` that of its running average. On a GPU, call mba_program_pull before. */
 float *mba_session_learned_at(const mba_session *s, const mba_tensor *t, bool averaged);
 
-/* The host address of m (`which` 0) or v (1) of a parameter, whose moments are not sharded. */
+/* What the names of moments in graphs and files begin with: m (`which` 0), v (1). */
+static inline char mba_moment_letter(int which) { return which ? 'v' : 'm'; }
+
+/* The host address of m or v of a parameter, whose moments are not sharded. */
 float *mba_session_moment(const mba_session *s, const mba_tensor *param, int which);
 
 /* Copies what `from` has learned into another session of the same model, which may be planned for another purpose. */
