@@ -31,18 +31,6 @@ static bool complete(const mba_op *op, const mba_case *c, mba_dtype compute, con
     return ok;
 }
 
-/* Case k of an operator, those for GPUs behind the others; NULL: there is none. */
-static const mba_case *case_of(const mba_op *op, int k)
-{
-    const mba_case *lists[] = { op->cases, op->device_cases };
-    for (int i = 0; i < 2; i++)
-        for (const mba_case *c = lists[i]; c && c->note; c++)
-            if (!k--) return c;
-    return NULL;
-}
-
-static bool wanted_case(int k) { return !getenv("MBA_TEST_CASE") || atoi(getenv("MBA_TEST_CASE")) == k; }
-
 static bool any_case(const mba_op *op)
 {
     int k = 0;

@@ -29,15 +29,6 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static const mba_case *case_of(const mba_op *op, int k)
-{
-    const mba_case *lists[] = { op->cases, op->device_cases };
-    for (int i = 0; i < 2; i++)
-        for (const mba_case *c = lists[i]; c && c->note; c++)
-            if (!k--) return c;
-    return NULL;
-}
-
 /* Values of all tensors of a case. */
 static int64_t values_of(const mba_op *op, const mba_case *c)
 {
@@ -82,7 +73,7 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
         int           cases = 0;
         if (!wanted(op->name) || of_a_library(op)) continue;
         for (int k = 0; (c = case_of(op, k)); k++) {
-            if (getenv("MBA_TEST_CASE") && atoi(getenv("MBA_TEST_CASE")) != k) continue;
+            if (!wanted_case(k)) continue;
             if (!getenv("MBA_TEST_ALL") && (of_numbers(c) || values_of(op, c) > VALUES_MAX)) {
                 if (getenv("MBA_TEST_OPS"))
                     printf("    left out: %s, %lld values\n", c->note, (long long)values_of(op, c));
