@@ -80,11 +80,12 @@ def write(name, rows):
         file.write(text)
 
 
-def replace(name, rows, *same, write_it=True):
+def replace(name, rows, *same, write_it=True, measured=False):
     """Puts rows in the place of those that agree with one of them in the fields `same`; other rows stay where they are.
-    Where nothing but date and commit would change, nothing does. Says whether anything changed."""
+    Where nothing but date and commit would change, nothing does, unless these are of a measurement (`measured`). Says
+    whether anything changed."""
     key = lambda row: tuple(row[f] for f in same)
-    told = lambda row: {f: v for f, v in row.items() if f not in ("date", "commit")}
+    told = lambda row: {f: v for f, v in row.items() if measured or f not in ("date", "commit")}
     keys, kept = {key(r) for r in rows}, read(name) if os.path.exists(path_of(name)) else []
     if [told(r) for r in kept if key(r) in keys] == [told(r) for r in rows]:
         return False
@@ -145,9 +146,9 @@ def of_table(lines, labels, **fields):
             for i, cells in enumerate(body) for metric, unit, values in columns if values[i]]
 
 
-def put_table(name, text, labels, write_it=True, **fields):
+def put_table(name, text, labels, write_it=True, measured=False, **fields):
     """A Markdown table in the place of the results of the same `what`. Says whether anything changed."""
-    return replace(name, of_table(text.splitlines(), labels, **fields), "what", write_it=write_it)
+    return replace(name, of_table(text.splitlines(), labels, **fields), "what", write_it=write_it, measured=measured)
 
 
 def main():

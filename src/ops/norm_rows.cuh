@@ -21,8 +21,8 @@
  *            48 registers, 8 blocks of 160 threads of 2 vectors, 41 KB. A backward thread group has STAGES - 1 rows
  *            in flight: the same rows, 64 registers, 3 blocks of 320 threads, 61 KB
  * floor      add_rmsnorm, R=16384 C=768, bf16 branch: forward 151 MB, 35 us, backward 201 MB, 47 us at 4.3 TB/s (copy)
- * measured   H200: norm_fwd_group 48.7 us, 105 % of floor (memory), DRAM 80 % busy; mamba2-headline, 4 x 4096  [docs]
- *            norm_bwd_group 68.2 us, 100 % of floor (memory), DRAM 79 % busy; hybrid-headline, 4 x 4096  [docs]
+ * measured   H200: norm_fwd_group 48.5 us, 105 % of floor (memory), DRAM 79 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            norm_bwd_group 68.3 us, 100 % of floor (memory), DRAM 77 % busy; hybrid-headline, 4 x 4096  [docs]
  * kernel     norm_fwd_loop, norm_bwd_loop     a block per row, which is read twice: unaligned and very long rows
  * takes      everything
  * order      fixed by shape and machine: lanes, warps of a group, rows of a group, groups of a block, blocks */

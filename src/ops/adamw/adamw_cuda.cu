@@ -11,7 +11,7 @@
  * resources  sm_90a, CUDA 13.0: 50 to 52 registers, 37 B of shared memory, no spill  [docs]
  * moves      reads 16n bytes, writes 12n (16n if gradients are cleared) and the copy: bound by DRAM
  * floor      n = 129e6 with a bf16 copy: 3.9 GB, 900 us at 4.3 TB/s
- * measured   H200: 2982 us, 103 % of floor (memory), DRAM 84 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 2981 us, 103 % of floor (memory), DRAM 84 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      no sums
  *
  * A block computes the factors of the step (powers of the betas, in double) once: per eight thousand values, not per

@@ -9,7 +9,7 @@
  * launch     grid B H ceil(L / (32 warps)), block 32 to 256: up to 256 queries are one block, longer rows blocks of 128
  * resources  sm_90a, CUDA 13.0: 139 to 218 registers, no spill  [docs]
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
- * measured   H200: 95.2 us, 17 % of floor (memory), L1/shared 24 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: 92.8 us, 18 % of floor (memory), L1/shared 24 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_mma     rows are queries (dq, delta) or keys (dk, dv), 32 per warp (16 if P > 64)
@@ -25,7 +25,7 @@
  * launch     grid B H, block 32 to 128, dynamic smem 4 max(L, Lk) rows of P + 8 bf16
  * resources  sm_90a, CUDA 13.0: 176 to 250 registers, no spill  [docs]
  * moves      every operand once: bound by DRAM
- * measured   H200: 184 us, 18 % of floor (memory), L1/shared 56 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: 181 us, 18 % of floor (memory), L1/shared 57 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: columns ascend */
 #include "ops/attention/attention_tensor.cuh"
 

@@ -11,7 +11,7 @@
  *            two blocks per SM at P = 64
  * moves      q, o once; keys and values once per block, from L2: bound by tensor cores and exponentials alike at P = 64
  * floor      B=8 L=2048 H=16 P=64 causal: 69 GFLOP, 88 us at 780 TFLOP/s
- * measured   H200: 421 us, 41 % of floor (tensor), special 43 % busy; hybrid-headline, 4 x 4096  [docs]
+ * measured   H200: 424 us, 41 % of floor (tensor), special 43 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_wgmma   128 queries (dq, delta) or 192 keys (dk, dv) per block, 64 per warpgroup
@@ -22,7 +22,7 @@
  * moves      q, k, v, do once per block, from L2 except for the first time (attention_together); 7 products instead of
  *            5, so that no sum needs atomics
  * floor      B=8 L=2048 H=16 P=64 causal: 172 GFLOP (5 products), 220 us at 780 TFLOP/s
- * measured   H200: 804 us, 44 % of floor (tensor), L1/shared 48 % busy; hybrid-headline, 4 x 4096  [docs]
+ * measured   H200: 808 us, 43 % of floor (tensor), L1/shared 48 % busy; hybrid-headline, 4 x 4096  [docs]
  * order      fixed: columns ascend, heads of a group in order */
 #include "device/cuda/wgmma.cuh"
 #include "ops/attention/attention_tensor.cuh"

@@ -19,11 +19,11 @@
  * in flight  4 TB/s for 0.7 us is 22 KB per SM. 512 threads with the loads of 4 rows (statistics: 8) in flight have
  *            33 to 66 KB
  * in L2      the preceding kernel reads x (backward: x and dy): rows and dx begin with what it read last
- * measured   H200: batchnorm_sums 4.06 us, 23 % of floor (memory), ALU 22 % busy;  [docs]
+ * measured   H200: batchnorm_sums 4.06 us, 22 % of floor (memory), ALU 22 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
- *            batchnorm_rows 15.9 us, 102 % of floor (memory), DRAM 54 % busy; mambavision-t, 128 images  [docs]
- *            batchnorm_bwd_sums 19.7 us, 83 % of floor (memory), DRAM 69 % busy; mambavision-t, 128 images  [docs]
- *            batchnorm_dx 23.4 us, 104 % of floor (memory), DRAM 50 % busy; mambavision-t, 128 images  [docs]
+ *            batchnorm_rows 15.7 us, 104 % of floor (memory), DRAM 53 % busy; mambavision-t, 128 images  [docs]
+ *            batchnorm_bwd_sums 19.5 us, 84 % of floor (memory), DRAM 69 % busy; mambavision-t, 128 images  [docs]
+ *            batchnorm_dx 23.2 us, 105 % of floor (memory), DRAM 50 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: rows of a part, threads of a block, parts
  *
  * Sums ignore rows beyond the count of a ragged batch; outputs there are zeros. */

@@ -27,9 +27,9 @@
  *            beside 109 us of memory time. Addresses and bounds computed for each row would make it 42
  * floor      R=16384 C=4352 bf16: forward 285 MB, 66 us, backward 428 MB, 100 us at 4.3 TB/s (copy)
  * kernel     conv1d_final        the last W-1 inputs, element by element
- * measured   H200: conv1d_bwd_persistent 22.3 us, 13 % of floor (memory), ALU 22 % busy;  [docs: conv1d_*_persistent]
+ * measured   H200: conv1d_bwd_persistent 22.5 us, 13 % of floor (memory), ALU 22 % busy;  [docs: conv1d_*_persistent]
  *              graphmamba-peptides-func, 128 graphs  [docs]
- *            conv1d_fwd_persistent 11.2 us, 16 % of floor (memory), special 16 % busy;  [docs]
+ *            conv1d_fwd_persistent 11.4 us, 16 % of floor (memory), special 16 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed by shape and machine: steps of an item, items of a part, parts */
 #include "device/cuda/async.cuh"

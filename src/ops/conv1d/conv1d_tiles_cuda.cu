@@ -27,8 +27,8 @@
  * why tiles  persistent blocks start together but end at different times: by counters (H200, 4 x 4096 x 4096) a
  *            block of conv1d_fwd_persistent runs for 124 of 155 thousand cycles, one of conv1d_bwd_persistent for 188
  *            of 228
- * measured   H200: conv1d_fwd_tiles 69.6 us, 98 % of floor (memory), DRAM 77 % busy; mamba2-headline, 4 x 4096  [docs]
- *            conv1d_bwd_tiles 108 us, 95 % of floor (memory), DRAM 74 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: conv1d_fwd_tiles 69.7 us, 98 % of floor (memory), DRAM 78 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            conv1d_bwd_tiles 109 us, 95 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed by shape: rows of a warp, warps of a block, blocks */
 #include <type_traits>
 

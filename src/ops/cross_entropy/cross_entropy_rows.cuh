@@ -27,8 +27,8 @@
  * takes      everything
  * launch     grid 1, block 1024
  * moves      reads 8 R bytes; bound by latency
- * measured   H200: cross_entropy_fwd_total 12.7 us, special 9 % busy; hybrid-headline, 4 x 4096  [docs]
- *            cross_entropy_bwd_scale 4.38 us, 1 % of floor (memory), ALU 18 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: cross_entropy_fwd_total 12.3 us, special 9 % busy; hybrid-headline, 4 x 4096  [docs]
+ *            cross_entropy_bwd_scale 4.51 us, 1 % of floor (memory), ALU 19 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed, in double: a thread adds rows 1024 apart in ascending order, then a tree adds the threads */
 #ifndef MBA_CROSS_ENTROPY_ROWS_CUH
 #define MBA_CROSS_ENTROPY_ROWS_CUH

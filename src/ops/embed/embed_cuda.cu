@@ -26,10 +26,10 @@
  *            embed_bwd_sort 32 to 48 registers, 384 B of shared memory, no spill  [docs]
  *            embed_bwd_sum 48 to 64 registers, 272 B of shared memory, no spill  [docs]
  *            embed_bwd_join 30 to 32 registers, no spill  [docs]
- * measured   H200: embed_fwd_rows 35.7 us, 95 % of floor (memory), DRAM 73 % busy; mamba2-headline, 4 x 4096  [docs]
- *            embed_bwd_sort 6.14 us, ALU 43 % busy; mamba2-headline, 4 x 4096  [docs]
- *            embed_bwd_sum 47.6 us, 97 % of floor (memory), DRAM 75 % busy; mamba2-headline, 4 x 4096  [docs]
- *            embed_bwd_join 1.44 us, 74 % of floor (memory), ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: embed_fwd_rows 36.1 us, 94 % of floor (memory), DRAM 75 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            embed_bwd_sort 6.3 us, ALU 42 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            embed_bwd_sum 47.5 us, 97 % of floor (memory), DRAM 76 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            embed_bwd_join 1.54 us, 69 % of floor (memory), ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: rows in order, partial sums at multiples of 32 of the sorted order */
 #include <limits.h>
 

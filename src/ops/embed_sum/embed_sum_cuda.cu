@@ -9,7 +9,7 @@
  * launch     grid ceil(R M / W / 256), block 256, W values per thread
  * resources  sm_90a, CUDA 13.0: 36 to 42 registers, no spill  [docs]
  * moves      index and y once; the tables are small and stay in the caches: bound by DRAM
- * measured   H200: 9.6 us, 39 % of floor (memory), ALU 52 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 9.66 us, 39 % of floor (memory), ALU 50 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: f ascends
  *
  * kernel     embed_sum_bwd_parts     a block loops over a part of the rows and adds 32 columns into shared memory
@@ -18,7 +18,7 @@
  *            64 KB
  * resources  sm_90a, CUDA 13.0: 48 registers, 4096 B of shared memory, no spill  [docs]
  * moves      dy once per 512 rows of the table, index once per 32 columns, a table per part
- * measured   H200: 51.4 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 51.5 us, 11 % of floor (special), ALU 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: warp w owns table rows v with v % 8 = w and adds its entries in order; parts in order
  *            (column_totals) */
 #include "device/cuda/columns.cuh"

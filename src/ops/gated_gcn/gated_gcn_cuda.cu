@@ -18,9 +18,9 @@
  *            backward: dx, agg, rden, eh, deh once, b once per edge, da, dd, dc once; s gn and t written and read once
  * floor      VOC (N 15,341, E 86,735, H 96, bf16), gathered rows from L2, 4.3 TB/s: forward 60 MB, 14 us; backward
  *            129 MB, 30 us
- * measured   H200: gated_gcn_nodes 18.3 us, 64 % of floor (memory), ALU 30 % busy;  [docs]
+ * measured   H200: gated_gcn_nodes 18.4 us, 64 % of floor (memory), ALU 30 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
- *            gated_gcn_targets 24.6 us, 59 % of floor (memory), DRAM 38 % busy;  [docs]
+ *            gated_gcn_targets 24.5 us, 59 % of floor (memory), DRAM 38 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]
  *            gated_gcn_sources 10.9 us, 50 % of floor (memory), ALU 30 % busy;  [docs]
  *              graphmamba-peptides-func, 128 graphs  [docs]

@@ -23,9 +23,9 @@
  * issue      backward, any thread group: about 51 instructions per value in SASS; 54 and twice the exponentials if
  *            sigmoid(z) were computed twice: R=16384 C=1536, 40 us of issue time beside 64 us of memory time
  * floor      R=16384 C=1536 bf16: forward 151 MB, 35 us, backward 252 MB, 59 us at 4.3 TB/s (copy)
- * measured   H200: gated_rmsnorm_fwd_group 59.3 us, 86 % of floor (memory), DRAM 78 % busy;  [docs]
+ * measured   H200: gated_rmsnorm_fwd_group 59.4 us, 86 % of floor (memory), DRAM 79 % busy;  [docs]
  *              mamba2-headline, 4 x 4096  [docs]
- *            gated_rmsnorm_bwd_group 91 us, 94 % of floor (memory), DRAM 75 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            gated_rmsnorm_bwd_group 91.3 us, 94 % of floor (memory), DRAM 75 % busy; mamba2-headline, 4 x 4096  [docs]
  * kernel     gated_fwd_loop, gated_bwd_loop     a block per group of a row, which is read twice
  * takes      everything
  * order      fixed by shape and machine, as in ops/norm_rows.cuh */

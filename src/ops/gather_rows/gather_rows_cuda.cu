@@ -9,7 +9,7 @@
  * launch     grid ceil(R C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 27 to 32 registers, no spill  [docs]
  * moves      each operand once, whole rows at a time: bound by DRAM
- * measured   H200: 4.3 us, 42 % of floor (memory), ALU 28 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 4.16 us, 43 % of floor (memory), ALU 30 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      no sums */
 #include "device/cuda/common.cuh"
 extern "C" {

@@ -10,13 +10,13 @@
  * resources  sm_90a, CUDA 13.0: 32 registers, 64 B of shared memory, no spill  [docs]
  * moves      reads 4n bytes; n conversions and n FMA in double: bound by DRAM
  * floor      n = 129e6: 516 MB, 120 us at 4.3 TB/s
- * measured   H200: 357 us, 115 % of floor (memory), DRAM 96 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 356 us, 115 % of floor (memory), DRAM 96 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: a thread adds its values in ascending order in two sums, then a tree adds the threads
  *
  * kernel     grad_norm_total     one block adds the partial sums
  * launch     grid 1, block 1024
  * moves      reads 8 bytes per partial sum: bound by latency
- * measured   H200: 6.82 us, 1 % of floor (memory), ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 6.34 us, 1 % of floor (memory), ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: a thread adds partial sums 1024 apart in ascending order, then a tree adds the threads
  *
  * kernel     grad_norm_squares_shard, grad_norm_total_shards     the same for one of several ranks: the partial sums of

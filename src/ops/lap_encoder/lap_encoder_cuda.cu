@@ -9,7 +9,7 @@
  * launch     grid ceil(N/32), block 256, dynamic smem 4 (H (3 + p) + p + K + 8 H) bytes
  * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
  * moves      phi, lam and y once; N K p H FMA, two of three instructions are loads from shared memory: bound by those
- * measured   H200: 70.3 us, 5 % of floor (vector), L1/shared 74 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 69.8 us, 5 % of floor (vector), L1/shared 74 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: hidden units ascend, then eigenvectors
  *
  * kernel     lap_encoder_bwd_parts     a block per 32 nodes, 32 pairs at a time; recomputes hidden units and outputs

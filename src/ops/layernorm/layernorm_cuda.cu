@@ -22,9 +22,9 @@
  * work       about 7 instructions per value forward (2 us of 8 at the first shape), 25 backward (6 of 12, of 16 if dx
  *            adds)
  * floor      R=25088 C=320 bf16: forward 32 MB, 8 us, backward 48 MB, 12 us at 4 TB/s (copy)
- * measured   H200: layernorm_fwd_group 9.54 us, 86 % of floor (memory), L1/shared 56 % busy;  [docs]
+ * measured   H200: layernorm_fwd_group 9.47 us, 87 % of floor (memory), L1/shared 56 % busy;  [docs]
  *              mambavision-t, 128 images  [docs]
- *            layernorm_bwd_group 20.7 us, 80 % of floor (memory), DRAM 50 % busy; mambavision-t, 128 images  [docs]
+ *            layernorm_bwd_group 20.5 us, 80 % of floor (memory), DRAM 48 % busy; mambavision-t, 128 images  [docs]
  * kernel     layernorm_fwd_loop, layernorm_dx_loop     one warp per row, one value per lane; the row is read again,
  *            from L1
  * kernel     layernorm_sums      (column_parts) dw and db: one column per thread, rows with a stride

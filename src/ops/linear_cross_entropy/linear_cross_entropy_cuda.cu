@@ -15,7 +15,7 @@
  *            they are read again
  * moves      reads R C e + 4 R bytes, writes R C e; 2 R C exponentials: bound by DRAM
  * issue      14 instructions per logit
- * measured   H200: 211 us, 99 % of floor (memory), DRAM 82 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 214 us, 98 % of floor (memory), DRAM 82 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: a thread adds its columns in ascending order, then a tree adds the threads
  *
  * If two rows fit into the shared memory of an SM (bf16 on sm_90: up to 56 thousand columns), the gradient copies the

@@ -10,14 +10,14 @@
  * resources  sm_90a, CUDA 13.0: 32 to 36 registers, 1024 to 8192 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM
  * floor      B=128 P=49 C=640 bf16: 8.2 MB, 2 us at 4.3 TB/s
- * measured   H200: 4.06 us, 51 % of floor (memory), ALU 23 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: 3.97 us, 52 % of floor (memory), ALU 22 % busy; mambavision-t, 128 images  [docs]
  * order      fixed: a warp adds positions 8 apart in ascending order, then the warps are added
  *
  * kernel     pool_mean_bwd_vec16     a thread per vector of dx
  * launch     grid ceil(B P C / V / 256), block 256
  * resources  sm_90a, CUDA 13.0: 24 to 32 registers, no spill  [docs]
  * moves      each operand once: bound by DRAM
- * measured   H200: 4.03 us, 52 % of floor (memory), ALU 46 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: 4.03 us, 52 % of floor (memory), ALU 45 % busy; mambavision-t, 128 images  [docs]
  * order      no sums */
 #include "device/cuda/common.cuh"
 extern "C" {

@@ -10,7 +10,7 @@
  * launch     grid ceil(R C / V / 512), block 256; parts by ops/columns.h
  * moves      each operand once
  * in flight  5 blocks per SM, 256 threads, 4 vectors of 16 bytes: 82 KB; 4 TB/s for 0.7 us needs 22 KB
- * measured   H200: residual 26 us, 94 % of floor (memory), DRAM 67 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: residual 25.9 us, 95 % of floor (memory), DRAM 66 % busy; mambavision-t, 128 images  [docs]
  *            not yet: residual_sums  [docs]
  * order      fixed: rows of a part, threads of a block, parts */
 #include "device/cuda/columns.cuh"

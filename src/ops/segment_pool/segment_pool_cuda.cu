@@ -11,14 +11,14 @@
  * launch     grid G ceil(C / (lanes V)), block 512, static smem 16 KB (mean) or 32 KB (max)
  * resources  sm_90a, CUDA 13.0: 32 to 46 registers, 2048 to 32768 B of shared memory, no spill  [docs]
  * moves      each operand once: bound by DRAM with many graphs, by the longest graph with few
- * measured   H200: 6.08 us, 15 % of floor (memory), ALU 13 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 6.05 us, 15 % of floor (memory), ALU 13 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: a thread takes its rows in ascending order, then a tree joins the threads
  *
  * kernel     segment_pool_bwd_rows     `shares` blocks share the rows of a graph; graph G stands for rows of no graph
  * launch     grid (G + 1) shares, block 256
  * resources  sm_90a, CUDA 13.0: 26 to 48 registers, no spill  [docs]
  * moves      each operand once: bound by DRAM
- * measured   H200: 15.9 us, 6 % of floor (memory), ALU 38 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 15.8 us, 6 % of floor (memory), ALU 38 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      no sums */
 #include "device/cuda/common.cuh"
 extern "C" {

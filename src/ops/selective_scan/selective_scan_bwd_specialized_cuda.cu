@@ -15,7 +15,7 @@
  * channel:
  *            bound by instruction issue
  * floor      8 x 2048 x 4096, N = 16, bf16: 377 us of DRAM, 500 us of exponentials
- * measured   H200: 947 us, 25 % of floor (memory), L1/shared 64 % busy; mamba-370m, 4 x 4096  [docs]
+ * measured   H200: 939 us, 26 % of floor (memory), L1/shared 64 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time descends, warps in order; scan_sums_* adds blocks of channels and items
  *
  * Rows of a warp's 16 x 8 tile are states, columns channels; element e of a lane (l4 = lane%4, l8 = lane/4):

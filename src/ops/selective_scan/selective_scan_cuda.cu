@@ -22,14 +22,14 @@
  * launch     grid (items, blocks of 32 channels, groups of states), block 8 N, static smem 10 KB
  * resources  sm_90a, CUDA 13.0: 96 to 219 registers, 8704 to 10240 B of shared memory, no spill  [docs]
  * moves      delta and u (BACK: dout, z), B (C) once: half the exponential work of the main pass
- * measured   H200: 27.2 us, 27 % of floor (special), special 46 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 27.3 us, 27 % of floor (special), special 45 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed
  *
  * kernel     scan_combine       initial states of segments from the results of scan_carry, one thread per state
  * launch     grid ceil(B D N / 256), block 256; N padded to whole groups
  * resources  sm_90a, CUDA 13.0: 60 registers, no spill  [docs]
  * moves      one state per item in, one out
- * measured   H200: 8.32 us, 2 % of floor (memory), ALU 27 % busy; graphmamba-peptides-func, 128 graphs  [docs]
+ * measured   H200: 8.38 us, 2 % of floor (memory), ALU 28 % busy; graphmamba-peptides-func, 128 graphs  [docs]
  * order      fixed: segments in order */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 

@@ -15,7 +15,7 @@
  *            blocks per SM: 4, 3 of 256 threads
  * moves      u, delta, z, B, C in, out, y and saved states once each: bound by exponentials and instruction issue
  * floor      8 x 2048 x 4096, N = 16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
- * measured   H200: 265 us, 58 % of floor (memory), special 66 % busy; mamba-370m, 4 x 4096  [docs]
+ * measured   H200: 264 us, 58 % of floor (memory), special 67 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: time ascends, segments of a sequence in order
  *
  * kernel     scan_align_bc            copies B and C whose rows do not begin at multiples of four values to dense rows

@@ -7,14 +7,14 @@
  * launch     grid ceil(tokens G 2N / 4 / 256), block 256; N padded to whole groups of states
  * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
  * moves      one fp32 per block of channels and value in, one value out: bound by DRAM
- * measured   H200: 38.7 us, 89 % of floor (memory), DRAM 79 % busy; mamba-370m, 4 x 4096  [docs]
+ * measured   H200: 38.7 us, 89 % of floor (memory), DRAM 77 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: blocks in ascending order
  *
  * kernel     scan_sums_items    dA_log (D, N), dD, ddt_bias (D) = sums over items
  * launch     grid ceil(D (N + 2) / 32), block 512: 16 threads per value, each adds every 16th item
  * resources  sm_90a, CUDA 13.0: 32 registers, 2112 B of shared memory, no spill  [docs]
  * moves      D (N + 2) fp32 per item
- * measured   H200: 5.57 us, 3 % of floor (memory), ALU 18 % busy; mamba-370m, 4 x 4096  [docs]
+ * measured   H200: 5.54 us, 3 % of floor (memory), ALU 18 % busy; mamba-370m, 4 x 4096  [docs]
  * order      fixed: by shape */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 

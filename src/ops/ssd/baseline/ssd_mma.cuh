@@ -18,8 +18,8 @@
  *            chunk_scan_bwd_dstates 128 registers, 1024 B of shared memory, no spill  [docs]
  *            bmm_chunk_fwd 80 registers, 1024 B of shared memory, no spill  [docs]
  *            no spill on sm_80 and sm_100 either
- * measured   H200: chunk_state_fwd 53.9 us, 63 % of floor (memory), DRAM 61 % busy; mamba2-headline, 4 x 4096  [docs]
- *            chunk_scan_bwd_dstates 53.9 us, 63 % of floor (memory), DRAM 63 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: chunk_state_fwd 54.6 us, 62 % of floor (memory), DRAM 62 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_scan_bwd_dstates 54.8 us, 62 % of floor (memory), DRAM 61 % busy; mamba2-headline, 4 x 4096  [docs]
  *            bmm_chunk_fwd 107 us, 36 % of floor (memory), L1/shared 34 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: k ascends (descends in the gradient of x), heads ascend, partial sums in order */
 #ifndef MBA_SSD_MMA_CUH

@@ -15,13 +15,13 @@
  * kernel     ssd_sum_parts                 32 columns per block; partial sums in order
  * resources  sm_90a, CUDA 13.0: 26 to 98 registers, 1024 to 3072 B of shared memory, no spill  [docs]
  *            each kernel's count is in its plan (ssd_plan.c)
- * measured   H200: chunk_cumsum_fwd 13.3 us, 18 % of floor (memory), ALU 21 % busy; mamba2-headline, 4 x 4096  [docs]
- *            state_passing_fwd 16.9 us, 100 % of floor (memory), DRAM 38 % busy; mamba2-headline, 4 x 4096  [docs]
- *            state_passing_bwd 38.5 us, 66 % of floor (memory), DRAM 50 % busy; mamba2-headline, 4 x 4096  [docs]
- *            chunk_scan_bwd_ddacs_stable 33.2 us, 18 % of floor (memory), DRAM 14 % busy;  [docs]
+ * measured   H200: chunk_cumsum_fwd 13.5 us, 18 % of floor (memory), ALU 22 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            state_passing_fwd 17.1 us, 100 % of floor (memory), DRAM 37 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            state_passing_bwd 38.8 us, 66 % of floor (memory), DRAM 50 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_scan_bwd_ddacs_stable 33.4 us, 17 % of floor (memory), DRAM 14 % busy;  [docs]
  *              mamba2-headline, 4 x 4096  [docs]
- *            chunk_cumsum_bwd 15.4 us, 14 % of floor (memory), L1/shared 23 % busy; mamba2-headline, 4 x 4096  [docs]
- *            ssd_sum_parts 3.36 us, ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            chunk_cumsum_bwd 15.6 us, 14 % of floor (memory), L1/shared 23 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            ssd_sum_parts 3.42 us, ALU 8 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: two runs give the same bits */
 #ifndef MBA_SSD_STEPS_CUH
 #define MBA_SSD_STEPS_CUH

@@ -40,7 +40,7 @@
  * pipeline   ring of two stages that continues across work items; x and G1 of a stage arrive before dy and H1
  * moves      per pair of chunks and head: x, dy 32 KB, H1, G1 32 KB; 2 x 1024 tensor-core cycles
  * resources  sm_90a, CUDA 13.0: 168 registers, no spill  [docs]
- * measured   H200: 202 us, 55 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: 205 us, 54 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: heads in ascending order */
 #ifndef MBA_SSD_FUSED_BC_CUH
 #define MBA_SSD_FUSED_BC_CUH

@@ -17,8 +17,8 @@
  * takes      sm_90a, bf16, P 64, N 128, an even number of heads per group, rows aligned to 16 bytes
  * resources  sm_90a, CUDA 13.0: ssd_scan 168 registers, no spill  [docs]
  *            ssd_scan_rev 168 registers, no spill  [docs]
- * measured   H200: ssd_scan 83.8 us, 93 % of floor (memory), DRAM 71 % busy; mamba2-headline, 4 x 4096  [docs]
- *            ssd_scan_rev 104 us, 91 % of floor (memory), DRAM 71 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: ssd_scan 83.9 us, 93 % of floor (memory), DRAM 71 % busy; mamba2-headline, 4 x 4096  [docs]
+ *            ssd_scan_rev 105 us, 90 % of floor (memory), DRAM 70 % busy; mamba2-headline, 4 x 4096  [docs]
  * kernel     ssd_scan_split, ssd_scan_rev_split    for shapes whose items do not fill the SMs evenly (ssd_split.c)
  *            The chunks of all items form one list, and each block takes one contiguous range of it. A range that
  *            starts inside an item needs the state at that point:

@@ -13,7 +13,7 @@
  * takes      as ssd_scan
  * resources  sm_90a, CUDA 13.0: 96 to 147 registers, no spill  [docs]
  *            with four heads, consumer warpgroups take 112 registers
- * measured   H200: ssd_states_rev 22.1 us, 79 % of floor (memory), DRAM 52 % busy; mamba2-headline, 4 x 4096  [docs]
+ * measured   H200: ssd_states_rev 22.2 us, 79 % of floor (memory), DRAM 54 % busy; mamba2-headline, 4 x 4096  [docs]
  * order      fixed: chunks in sequence; chunks whose contribution decays below e^-88 are skipped */
 #ifndef MBA_SSD_FUSED_STATES_CUH
 #define MBA_SSD_FUSED_STATES_CUH
