@@ -396,7 +396,7 @@ static void states_are_counted_from_the_data(void **state)
     mba_graph_destroy(o.g);
 }
 
-/* mma.sync of ssd_bwd_slow, counted by its loops (ssd_fused_slow.cuh): of a head, or at the end of a work item. */
+/* mma.sync of ssd_bwd_slow, counted by its loops (ssd_fused_slow.cuh): of a head, or at the end of a block's share. */
 static double slow_flops(bool end)
 {
     int64_t n = 0;
@@ -411,7 +411,7 @@ static double slow_flops(bool end)
 }
 
 /* The plan has no products of wide-range heads; the data have them: three heads of two pairs, one of them by both of
- * its chunks. */
+ * its chunks, each in a block of its own; then all heads, and a block has all of its pair. */
 static void wide_range_heads_are_counted_from_the_data(void **state)
 {
     (void)state;
@@ -447,8 +447,12 @@ static void wide_range_heads_are_counted_from_the_data(void **state)
             assert_string_equal(l->kernel, of[k].kernel);
             assert_int_equal(l->cls, MBA_MIXED);
             assert_true(mba_launch_work(l, MBA_MMA) == 0);
+            assert_true(data[count - 1].tensor_flops == 3 * of[k].tiles * (slow_flops(false) + slow_flops(true)));
+            for (int64_t c = 0; c < 2 * HEADS * K; c++) plain[c * SSD_RECORD + FLAGS] = 1;
+            mba_ssd_data_flops(data, o.g->nodes[i], p->plan[i], rec);
             assert_true(data[count - 1].tensor_flops
-                        == 3 * of[k].tiles * slow_flops(false) + 2 * of[k].states * slow_flops(true));
+                        == 2 * HEADS * K / 2 * of[k].tiles * slow_flops(false)
+                               + 2 * 3 * K / 2 * of[k].states * slow_flops(true)); // 3 groups
             free(rec);
             seen++;
         }

@@ -136,6 +136,7 @@ enum {
     SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + 16 + SSD_MMA_BC_STAGE, /* with one stage */
     SSD_SLOW_SMEM = SSD_MMA_BC_SMEM,
     SSD_EXACT_SLOW_SMEM = SSD_SLOW_SMEM + 4 * 8192,
+    SSD_SLOW_TEAM = 16, /* most blocks of ssd_bwd_slow that share the heads of their work items */
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
 }; /* partial sums per pair of chunks and head: ssd_fused_bc_feed.cuh */

@@ -108,23 +108,45 @@ static bool is_wide_range_pair(const float *records, const ssd_dims *d, int64_t 
     return ((int)r[FLAGS] | (int)r[SSD_RECORD + FLAGS]) & IS_WIDE_RANGE;
 }
 
-/* Per wide-range head and pair of chunks: four products with states, by value and residual; dy x^T and C B^T in 10
- * blocks of 16 x 16 of either chunk and 16 blocks between them. Per group and pair with such a head: dC and dB from
- * dCB, by value and residual. A tiled shape does both once per tile of N, the former also once per tile of P. */
-static double slow_flops(const mba_node *n, const float *records)
+/* Tiles of wide-range heads of work item z: pairs of chunks innermost, then sequences, tiles of N, groups. */
+static int64_t wide_range_tiles(const float *records, const ssd_dims *d, int64_t K, int64_t z)
+{
+    const int64_t c2 = z % (K / 2), b = z / (K / 2) % d->B, g = z / (K / 2) / d->B / mba_ceil(d->N, N);
+    int64_t       heads = 0;
+    for (int64_t h = g * d->J; h < (g + 1) * d->J; h++) heads += is_wide_range_pair(records, d, K, b, h, c2);
+    return heads * mba_ceil(d->P, P);
+}
+
+/* Blocks that take tiles of a team's items, which have n: as take_share() in ssd_fused_slow.cuh. */
+static int64_t blocks_with_tiles(const int64_t *n, int64_t items)
+{
+    for (int64_t each = 1;; each++) {
+        int64_t blocks = 0;
+        for (int64_t i = 0; i < items; i++) blocks += mba_ceil(n[i], each);
+        if (blocks <= items) return blocks;
+    }
+}
+
+/* Per wide-range head and pair of chunks, and tile of either: four products with states, by value and residual; dy x^T
+ * and C B^T in 10 blocks of 16 x 16 of either chunk and 16 blocks between them. Per block that takes some of an item:
+ * dC and dB from dCB, by value and residual. */
+static double slow_flops(const mba_node *n, const float *records, int64_t grid)
 {
     const double head = 2.0 * (4 * 2 * STATE * Q + (10 + 16 + 10) * 16 * 16 * (P + N)), last = 2.0 * 2 * 6 * Q * Q * N;
     const ssd_dims d = ssd_dims_of(n);
-    const int64_t  K = n->in[RECORDS_IN]->type.dim[2];
+    const int64_t  K = n->in[RECORDS_IN]->type.dim[2], items = d.B * (K / 2) * d.G * mba_ceil(d.N, N);
+    const int64_t  teams = mba_ceil(grid, SSD_SLOW_TEAM);
     double         sum = 0;
-    for (int64_t b = 0; b < d.B; b++)
-        for (int64_t g = 0; g < d.G; g++)
-            for (int64_t c2 = 0; c2 < K / 2; c2++) {
-                int64_t heads = 0;
-                for (int64_t h = g * d.J; h < (g + 1) * d.J; h++) heads += is_wide_range_pair(records, &d, K, b, h, c2);
-                if (heads) sum += (double)(heads * mba_ceil(d.P, P)) * head + last;
+    for (int64_t round = 0; round < items; round += grid)
+        for (int64_t team = 0; team < teams; team++) {
+            int64_t tiles[SSD_SLOW_TEAM], count = 0;
+            for (int64_t i = team; i < grid && round + i < items; i += teams) {
+                tiles[count] = wide_range_tiles(records, &d, K, round + i);
+                sum += (double)tiles[count++] * head;
             }
-    return sum * (double)mba_ceil(d.N, N);
+            sum += (double)blocks_with_tiles(tiles, count) * last;
+        }
+    return sum;
 }
 
 int mba_ssd_data_flops(mba_ssd_data out[MBA_SSD_DATA_MAX], const mba_node *n, const mba_plan *p, const float *records)
@@ -132,6 +154,6 @@ int mba_ssd_data_flops(mba_ssd_data out[MBA_SSD_DATA_MAX], const mba_node *n, co
     const int states = states_launch(p), slow = slow_launch(p);
     int       count = 0;
     if (states >= 0) out[count++] = (mba_ssd_data){ states, states_flops(n, p, records) };
-    if (slow >= 0) out[count++] = (mba_ssd_data){ slow, slow_flops(n, records) };
+    if (slow >= 0) out[count++] = (mba_ssd_data){ slow, slow_flops(n, records, p->launch[slow].grid[0]) };
     return count;
 }

@@ -431,7 +431,8 @@ static void plan_bwd_scratch(const plan_builder *w)
     mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE * bf16_per_value(w)));
     mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE * bf16_per_value(w)));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
-    mba_plan_scratch(w->p, "dB, dC beyond the range", (size_t)(2 * 4 * w->chunks * Q * d->G * tiles_of_n(w) * N));
+    mba_plan_scratch(w->p, "dB, dC beyond the range",
+                     (size_t)((2 * 4 * 2 * Q * N + 8) * w->chunks / 2 * d->G * tiles_of_n(w)));
     mba_plan_scratch(w->p, "partial sums", (size_t)(4 * heads * ((SSD_ENDS + 2) * pairs + max_subranges(w) * P)));
 }
 

@@ -76,7 +76,8 @@ struct fused_task {
     float    *src;                       /* (B, H, K 64): <x', gradient of x'> */
     float    *q, *row;                   /* (B, H, K 64): sums of ssd_bwd_bc over states, over C B^T */
     float    *ends;                      /* (B, H, K/2, SSD_ENDS): ssd_fused_bc.cuh */
-    float    *slow_db, *slow_dc;         /* (B, K 64, G, N): contributions of wide-range heads */
+    float    *slow_sums;                 /* (B K/2 G, SLOW_VALUES): dC, dB of wide-range heads (ssd_fused_pairs.cuh) */
+    int2     *slow_helpers;              /* (B K/2 G): where else they are */
     float    *dpar, *dD;                 /* (2, B K/2, heads); (B segments, H, 64) */
     /* TILED kernels: heads of the operator, their width, the width of the state, tiles per head; tiles of p in a group,
      * without those beyond the heads. Other kernels have one tile per head. */

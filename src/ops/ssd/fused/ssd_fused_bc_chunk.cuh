@@ -61,6 +61,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
     {
         uint4 c[4][2], b[4][2];
         recompute_lane_indices();
+        const int2 helpers = a.slow_helpers[block];
         if (tid == 0) {
             sm.current[I].at = pair_block_of(a, block);
             sm.current[I].block = block;
@@ -82,6 +83,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         store_rows_permuted(sm.b[I], b);
         __syncwarp();
         fence_async(); // last_products() reads them by wgmma
+        add_slow_helpers(a, helpers, block);
         sm.previous[I * 128 + tid] = make_float4(0, 0, 0, 0);
         sm.previous_end[I * 128 + tid] = 0;
         if (DOCS) bar_sync<1, 256>();
@@ -500,7 +502,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
 #pragma unroll
         for (int c = 0; c < 4; c++) {
             const float *d = sums + 4 * (4 * k + c) + 2 * q;
-            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            const float2 s = slow ? *(const float2 *)(slow + 1024 * c) : make_float2(0, 0);
             v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
         }
         *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
@@ -512,15 +514,14 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
             const int     g = group_of<TILED>(current().g), n = group_n<TILED>(current().g) + 8 * t4;
-            const int64_t row_at = ((int64_t)current().b * a.K * FQ + token(q)) * pair_groups<TILED>(a) + current().g;
-            const int64_t at = row_at * FN + 8 * t4;
+            const int64_t at = (int64_t)sm.current[I].block * SLOW_VALUES + 4 * (int)threadIdx.x + 2 * q;
             bf16         *dc = a.dcm.row(current().b, token(q), g) + n;
             bf16         *db = a.dbm.row(current().b, token(q), g) + n;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 if (TILED && n + 32 * k >= a.N) break;
-                store_vector(dc + 32 * k, dC, slow ? a.slow_dc + at + 32 * k : NULL, a.adds[DCM], q, k);
-                store_vector(db + 32 * k, dB, slow ? a.slow_db + at + 32 * k : NULL, a.adds[DBM], q, k);
+                store_vector(dc + 32 * k, dC, slow ? a.slow_sums + at + 4096 * k : NULL, a.adds[DCM], q, k);
+                store_vector(db + 32 * k, dB, slow ? a.slow_sums + at + 4096 * (k + 4) : NULL, a.adds[DBM], q, k);
             }
         }
     }

@@ -349,6 +349,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             count_resets(sm.resets[0], a, sm.at.b, 2 * sm.at.c2);
             count_resets(sm.resets[1], a, sm.at.b, 2 * sm.at.c2 + 1);
         }
+        add_slow_helpers(a, a.slow_helpers[block], block);
         sm.previous[threadIdx.x] = make_float4(0, 0, 0, 0);
         sm.previous_end[threadIdx.x] = 0;
         if (threadIdx.x == 0) sm.slow = 0;
@@ -447,25 +448,24 @@ template <int NT, bool DOCS, int I> struct mma_bc {
 #pragma unroll
         for (int c = 0; c < 4; c++) {
             const float *d = sums[4 * v + c] + 2 * q;
-            const float2 s = slow ? *(const float2 *)(slow + 2 * c) : make_float2(0, 0);
+            const float2 s = slow ? *(const float2 *)(slow + 1024 * c) : make_float2(0, 0);
             w[c] = pack(d[0] + s.x + low_of(was[c]), d[1] + s.y + high_of(was[c]));
         }
         *(uint4 *)to = make_uint4(w[0], w[1], w[2], w[3]);
     }
-    __device__ __forceinline__ void store(bool slow) const
+    __device__ __forceinline__ void store(bool slow, unsigned block) const
     {
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             if (token(q) >= a.L) continue;
             const int     g = group_of<NT>(sm.at.g), n = group_n<NT>(sm.at.g) + 8 * t4();
-            const int64_t from = (((int64_t)sm.at.b * a.K * FQ + token(q)) * pair_groups<NT>(a) + sm.at.g) * FN
-                                 + 8 * t4();
-            bf16 *dc = a.dcm.row(sm.at.b, token(q), g) + n, *db = a.dbm.row(sm.at.b, token(q), g) + n;
+            const int64_t from = (int64_t)block * SLOW_VALUES + 4 * (int)threadIdx.x + 2 * q;
+            bf16         *dc = a.dcm.row(sm.at.b, token(q), g) + n, *db = a.dbm.row(sm.at.b, token(q), g) + n;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 if (n + 32 * v >= a.N) break;
-                store_vector(dc + 32 * v, dC, slow ? a.slow_dc + from + 32 * v : NULL, a.adds[DCM], q, v);
-                store_vector(db + 32 * v, dB, slow ? a.slow_db + from + 32 * v : NULL, a.adds[DBM], q, v);
+                store_vector(dc + 32 * v, dC, slow ? a.slow_sums + from + 4096 * v : NULL, a.adds[DCM], q, v);
+                store_vector(db + 32 * v, dB, slow ? a.slow_sums + from + 4096 * (v + 4) : NULL, a.adds[DBM], q, v);
             }
         }
     }
@@ -478,7 +478,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             begin(block);
             heads(two);
             last_products();
-            store(*(volatile int *)&sm.slow);
+            store(*(volatile int *)&sm.slow, block);
         }
     }
 };

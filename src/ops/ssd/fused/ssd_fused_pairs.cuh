@@ -44,6 +44,35 @@ template <int TILED> static __device__ __forceinline__ int group_heads(const fus
     return TILED ? a.group_tiles : a.J;
 }
 
+/* What ssd_bwd_slow leaves of work item z, a pair of chunks of a group, at slow_sums + z SLOW_VALUES: dC and dB of its
+ * wide-range heads, in register order. These are 32 vectors of four accumulators, vector i of all 256 threads before
+ * vector i + 1, dC first. Where blocks without such heads have helped, theirs are parts of the sum: bit i of y % 2^16
+ * of slow_helpers[z] stands for what is left as item x + i (y / 2^16). */
+enum { SLOW_VALUES = 2 * PAIR * FN };
+
+/* Adds the helpers' parts to the item's own, in order: what one thread has. */
+static __device__ __forceinline__ void add_slow_helpers(const fused_task &a, int2 helpers, unsigned item)
+{
+#pragma unroll 1
+    for (unsigned left = (unsigned)helpers.y & 0xffff; left; left &= left - 1) {
+        const int64_t helper = helpers.x + (helpers.y >> 16) * (__ffs((int)left) - 1);
+        float4       *to = (float4 *)(a.slow_sums + (int64_t)item * SLOW_VALUES) + threadIdx.x;
+        const float4 *from = (const float4 *)(a.slow_sums + helper * SLOW_VALUES) + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < 2; i++, to += 16 * 256, from += 16 * 256) {
+            float4 u[16], v[16];
+#pragma unroll
+            for (int e = 0; e < 16; e++) { // all loads before the first store: latency is the cost
+                u[e] = to[256 * e];
+                v[e] = from[256 * e];
+            }
+#pragma unroll
+            for (int e = 0; e < 16; e++)
+                to[256 * e] = make_float4(u[e].x + v[e].x, u[e].y + v[e].y, u[e].z + v[e].z, u[e].w + v[e].w);
+        }
+    }
+}
+
 template <int TILED = 0>
 static __device__ __forceinline__ const float *plain_record(const fused_task &a, int b, int h, int c)
 {

@@ -2,7 +2,7 @@
 /* ssd_fused_slow.cuh -- dB, dC and decay gradients of heads with a wide-range chunk, for any decay.
  *
  * ssd_bwd_bc counts such heads as zero (a pivot cannot serve them); this kernel runs before it and leaves their dB and
- * dC in slow_db and slow_dc, which ssd_bwd_bc adds, and the gradient of their decays in q. Few layers of a fresh
+ * dC in slow_sums, which ssd_bwd_bc adds, and the gradient of their decays in q. Few layers of a fresh
  * model have such a head; without one the blocks read the flags and return. Steps grow in training, and then more
  * heads have one (ssd.md).
  *
@@ -22,11 +22,11 @@
  * next to which all else may vanish.)
  *
  * kernel     ssd_bwd_slow    persistent blocks; work item = (sequence, pair of chunks, group), loop over its
- *                            wide-range heads
+ *                            wide-range heads, or over some of them where the block's neighbours have none
  * launch     grid min(B K/2 G, SMs), block 256, dynamic smem 159 KB (`exact`: 191 KB)
  * moves      per pair of chunks and wide-range head: x, dy 32 KB, H1, G1 32 KB
  * resources  sm_90a, CUDA 13.0: 255 registers, no spill  [docs]
- * order      fixed: heads in ascending order */
+ * order      fixed: heads in ascending order, in parts that follow from the flags and the grid */
 #ifndef MBA_SSD_FUSED_SLOW_CUH
 #define MBA_SSD_FUSED_SLOW_CUH
 
@@ -34,18 +34,26 @@
 
 enum { SLOW_THREADS = 256 };
 
+/* What a block takes. */
+struct slow_share {
+    int wide_heads[SSD_SLOW_TEAM]; /* wide-range heads of the team's items */
+    int first, end;                /* of those of the block's item */
+};
+
 /* Of one head. It lies where ssd_mma_bc has C B^T. */
 struct slow_steps {
-    double   cs[PAIR], ends[4];             /* log decay since the chunk began; sums of 32 positions */
-    float    dt[PAIR], in[PAIR], out[PAIR]; /* step; decay since the chunk began, 0 after a reset; step times the
+    double     cs[PAIR], ends[4];             /* log decay since the chunk began; sums of 32 positions */
+    float      dt[PAIR], in[PAIR], out[PAIR]; /* step; decay since the chunk began, 0 after a reset; step times the
                                                       decay until it ends, 0 before a reset */
-    float    from_state[8];                 /* per warp: what its positions receive from H1 */
-    float    received[PAIR], sent[PAIR];    /* by position; sent: to G1 alone */
-    float    own_columns[2][4][FQ], low_columns[4][FQ]; /* per warp of positions: sent within a chunk, from 0 to 1 */
-    unsigned wide[SLOW_THREADS / 32];                   /* bits of wide-range heads */
-    /* Per thread, because registers are short: what its rows receive from other positions of the pair; the head. */
+    float      from_state[8];                 /* per warp: what its positions receive from H1 */
+    float      received[PAIR], sent[PAIR];    /* by position; sent: to G1 alone */
+    float      own_columns[2][4][FQ], low_columns[4][FQ]; /* per warp of positions: sent within a chunk, from 0 to 1 */
+    unsigned   wide[SLOW_THREADS / 32];                   /* bits of wide-range heads */
+    slow_share share;
+    /* Per thread, because registers are short: what its rows receive from other positions of the pair; the head, and
+     * how many wide-range heads came before it. */
     float2       by_row[SLOW_THREADS];
-    volatile int index[SLOW_THREADS];
+    volatile int index[SLOW_THREADS], rank[SLOW_THREADS];
 };
 static_assert(sizeof(slow_steps) <= 3 * TILE_BYTES, "room where C B^T lies");
 /* `exact` has the residuals of H1 and G1 behind the memory of ssd_mma_bc. */
@@ -53,6 +61,90 @@ static_assert(SSD_SLOW_SMEM == SSD_MMA_BC_SMEM && SSD_EXACT_SLOW_SMEM == SSD_SLO
 
 /* The factor that undoes a pivot. Below e^-85 the state has decayed to nothing for every position of the pair. */
 static __device__ __forceinline__ float inverse_pivot(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
+
+/* ---- the heads of a block ----
+ *
+ * Few work items have wide-range heads, and some have several, so blocks form teams: one whose own item has none helps
+ * another of its team. A team has every n-th item, because neighbours in a sequence are often alike. */
+
+/* Whether head or tile i of an item is wide-range; false beyond the group. No load waits for a condition. */
+template <int TILED>
+static __device__ __forceinline__ bool is_wide_range_head(const fused_task &a, const pair_block &k, int i)
+{
+    const int heads = group_heads<TILED>(a), h = tile_of_group<TILED>(a, k.g, min(i, heads - 1));
+    return is_wide_range_pair<TILED>(a, k.b, h, k.c2) & (i < heads);
+}
+/* Counts the wide-range heads of items first + i step, i < count; a warp counts those of two items. */
+template <int TILED>
+static __device__ __forceinline__ void count_heads(slow_share &to, const fused_task &a, unsigned first, unsigned step,
+                                                   int count)
+{
+    static_assert(SSD_SLOW_TEAM == 2 * SLOW_THREADS / 32, "two items per warp");
+    const int        lane = (int)threadIdx.x & 31, i1 = (int)threadIdx.x >> 5, i2 = i1 + SLOW_THREADS / 32;
+    const pair_block one = pair_block_of(a, first + step * (unsigned)min(i1, count - 1));
+    const pair_block two = pair_block_of(a, first + step * (unsigned)min(i2, count - 1));
+    int              n1 = 0, n2 = 0;
+    for (int i = 0; i < group_heads<TILED>(a); i += 32) {
+        const bool w1 = is_wide_range_head<TILED>(a, one, i + lane), w2 = is_wide_range_head<TILED>(a, two, i + lane);
+        n1 += __popc(__ballot_sync(0xffffffffu, w1));
+        n2 += __popc(__ballot_sync(0xffffffffu, w2));
+    }
+    __syncthreads(); // what lies there has been read
+    if (lane == 0) to.wide_heads[i1] = i1 < count ? n1 : 0;
+    if (lane == 0) to.wide_heads[i2] = i2 < count ? n2 : 0;
+    __syncthreads();
+}
+/* Heads per block: as few as the blocks of a team suffice for. Lane i has n heads of item i. */
+static __device__ __forceinline__ int heads_per_block(int n, int total, int blocks)
+{
+    int each = (total + blocks - 1) / blocks;
+    while (__reduce_add_sync(0xffffffffu, (n + each - 1) / each) > blocks) each++;
+    return each;
+}
+/* Chooses what the block whose own item is z takes: the first heads of that, or others of an item of its team. Says who
+ * helps with item z. Returns whether there is something to take; then a barrier must follow. */
+template <int TILED>
+static __device__ __forceinline__ bool take_share(const fused_task &a, pair_block &at, slow_share &share, unsigned z)
+{
+    const unsigned teams = (gridDim.x + SSD_SLOW_TEAM - 1) / SSD_SLOW_TEAM, team = blockIdx.x % teams;
+    const unsigned round = z - blockIdx.x, items = (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a));
+    const int      count = (int)((min(gridDim.x, items - round) - team + teams - 1) / teams);
+    const int      mine = (int)(blockIdx.x / teams), lane = (int)threadIdx.x & 31;
+    count_heads<TILED>(share, a, round + team, teams, count);
+    const int n = lane < SSD_SLOW_TEAM ? share.wide_heads[lane] : 0, total = __reduce_add_sync(0xffffffffu, n);
+    if (!total) {
+        if (threadIdx.x == 0) a.slow_helpers[z] = make_int2(0, 0);
+        return false;
+    }
+    const int each = heads_per_block(n, total, count), parts = n ? (n + each - 1) / each - 1 : 0; // without the first
+    int       end = parts;                                                                        // summed over items
+#pragma unroll
+    for (int d = 1; d < SSD_SLOW_TEAM; d *= 2) {
+        const int v = __shfl_up_sync(0xffffffffu, end, d);
+        if (lane >= d) end += v;
+    }
+    const unsigned idle = __ballot_sync(0xffffffffu, n == 0 && lane < count);
+    const int      helper = __popc(idle & ((1u << lane) - 1)); // of those that are idle
+    const int      my_end = __shfl_sync(0xffffffffu, end, mine), my_parts = __shfl_sync(0xffffffffu, parts, mine);
+    const bool     helps_me = (idle >> lane & 1) && helper >= my_end - my_parts && helper < my_end;
+    const unsigned helpers = __ballot_sync(0xffffffffu, helps_me);
+    if (threadIdx.x == 0) a.slow_helpers[z] = make_int2((int)(round + team), (int)(teams << 16 | helpers));
+    const bool works = !(idle >> mine & 1);
+    const int  part = works ? 0 : __shfl_sync(0xffffffffu, helper, mine) - (end - parts) + 1; // of lane's item
+    const bool chosen = works ? lane == mine : part >= 1 && part <= parts;
+    if (threadIdx.x < 32 && chosen) {
+        at = pair_block_of(a, round + team + teams * (unsigned)lane);
+        share.first = part * each;
+        share.end = min(part * each + each, n);
+    }
+    return __any_sync(0xffffffffu, chosen);
+}
+
+/* The number of this block's own work item; in shared memory, because registers are short. Each thread has its own. */
+static __device__ __forceinline__ volatile unsigned &slow_block(mma_bc_smem &sm)
+{
+    return ((volatile unsigned *)sm.previous_end)[thread_id_reread()];
+}
 
 /* The rows of chunk I of the pair. */
 template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
@@ -72,19 +164,12 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
     __device__ __forceinline__ slow_steps &steps() const { return *(slow_steps *)sm.m; }
     /* EXACT: residuals of H1, then of G1. */
     __device__ __forceinline__ unsigned char *residuals() const { return (unsigned char *)&sm + sizeof(mma_bc_smem); }
-    /* The work item's number; in shared memory, because registers are short. Each thread has its own. */
-    __device__ __forceinline__ volatile unsigned &block() const
-    {
-        return ((volatile unsigned *)sm.previous_end)[threadIdx.x];
-    }
 
     /* ---- what all heads of a work item share ---- */
 
     __device__ __forceinline__ void begin()
     {
-        __syncthreads(); // the previous item has been read
-        if (threadIdx.x == 0) sm.at = pair_block_of(a, block());
-        __syncthreads();
+        __syncthreads(); // sm.at is there
         this->reread_lane();
         this->store_permuted(sm.c[I], a.cm);
         this->store_permuted(sm.b[I], a.bm);
@@ -356,59 +441,41 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 
     /* ---- a work item ---- */
 
-    /* Whether head or tile i of the group is wide-range; false beyond the group. */
-    __device__ __forceinline__ bool is_wide_range(int i) const
-    {
-        const pair_block k = pair_block_of(a, block());
-        return i < group_heads<TILED>(a) && is_wide_range_pair<TILED>(a, k.b, tile_of_group<TILED>(a, k.g, i), k.c2);
-    }
-    __device__ __forceinline__ bool any_wide_range() const
-    {
-        bool any = false;
-        for (int i = (int)threadIdx.x; i < group_heads<TILED>(a); i += SLOW_THREADS) any |= is_wide_range(i);
-        return __syncthreads_or(any);
-    }
-    /* The wide-range heads of the item, in order; 256 flags are read at a time. */
+    /* The heads that the block takes, in order; 256 flags are read at a time. */
     __device__ __forceinline__ void heads()
     {
+        steps().rank[threadIdx.x] = 0;
 #pragma unroll 1
         for (int i = 0; i < group_heads<TILED>(a); i = steps().index[threadIdx.x] + 1) {
             steps().index[threadIdx.x] = i;
             if (i % SLOW_THREADS == 0) {
-                const unsigned bits = __ballot_sync(0xffffffffu, is_wide_range(i + (int)threadIdx.x));
+                const unsigned bits = __ballot_sync(0xffffffffu,
+                                                    is_wide_range_head<TILED>(a, sm.at, i + thread_id_reread()));
                 __syncthreads(); // `wide` has been read
                 if ((threadIdx.x & 31) == 0) steps().wide[threadIdx.x >> 5] = bits;
                 __syncthreads();
             }
-            if (steps().wide[i / 32 % (SLOW_THREADS / 32)] >> (i & 31) & 1) head(i);
+            if (!(steps().wide[i / 32 % (SLOW_THREADS / 32)] >> (i & 31) & 1)) continue;
+            const int rank = steps().rank[threadIdx.x];
+            steps().rank[threadIdx.x] = rank + 1;
+            if (rank >= steps().share.first && rank < steps().share.end) head(i);
         }
     }
     __device__ __forceinline__ void store() const
     {
+        float4 *to = (float4 *)a.slow_sums + (int64_t)slow_block(sm) * (SLOW_VALUES / 4) + threadIdx.x;
 #pragma unroll
-        for (int q = 0; q < 2; q++) {
-            if (this->token(q) >= a.L) continue;
-            const int64_t at = (((int64_t)sm.at.b * a.K * FQ + this->token(q)) * pair_groups<TILED>(a) + sm.at.g) * FN
-                               + 8 * t4();
-#pragma unroll
-            for (int e = 0; e < 16; e++) {
-                const int64_t to = at + 32 * (e >> 2) + 2 * (e & 3);
-                *(float2 *)(a.slow_dc + to) = make_float2(dC[e][2 * q], dC[e][2 * q + 1]);
-                *(float2 *)(a.slow_db + to) = make_float2(dB[e][2 * q], dB[e][2 * q + 1]);
-            }
+        for (int e = 0; e < 16; e++) {
+            to[SLOW_THREADS * e] = make_float4(dC[e][0], dC[e][1], dC[e][2], dC[e][3]);
+            to[SLOW_THREADS * (16 + e)] = make_float4(dB[e][0], dB[e][1], dB[e][2], dB[e][3]);
         }
     }
     __device__ __forceinline__ void run()
     {
-        block() = blockIdx.x;
-#pragma unroll 1
-        for (; block() < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a)); block() = block() + gridDim.x) {
-            if (!any_wide_range()) continue;
-            begin();
-            heads();
-            this->last_products();
-            store();
-        }
+        begin();
+        heads();
+        this->last_products();
+        store();
     }
 };
 
@@ -416,8 +483,15 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
-    if (threadIdx.x < 128) slow_rows<EXACT, TILED, 0>(a, smem).run();
-    else slow_rows<EXACT, TILED, 1>(a, smem).run();
+    mma_bc_smem &sm = *(mma_bc_smem *)smem;
+    slow_block(sm) = blockIdx.x;
+#pragma unroll 1
+    for (; slow_block(sm) < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a));
+         slow_block(sm) = slow_block(sm) + gridDim.x) {
+        if (!take_share<TILED>(a, sm.at, ((slow_steps *)sm.m)->share, slow_block(sm))) continue;
+        if (threadIdx.x < 128) slow_rows<EXACT, TILED, 0>(a, smem).run();
+        else slow_rows<EXACT, TILED, 1>(a, smem).run();
+    }
 }
 
 /* Launches ssd_tiled_slow, the next kernel of the call (ssd_tiled_slow_cuda.cu). */

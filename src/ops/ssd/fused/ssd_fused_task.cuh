@@ -191,8 +191,8 @@ static void set_backward(fused_task &a, const mba_call *c, bool kept)
     a.q = take<float>(at, tokens);
     a.row = take<float>(at, tokens);
     at = (char *)mba_cuda_scratch(c, SSD_SLOW_WORK);
-    a.slow_db = take<float>(at, chunks * FQ * a.G * tiles_of_n(a) * FN);
-    a.slow_dc = take<float>(at, chunks * FQ * a.G * tiles_of_n(a) * FN);
+    a.slow_sums = take<float>(at, chunks / 2 * a.G * tiles_of_n(a) * SLOW_VALUES);
+    a.slow_helpers = take<int2>(at, chunks / 2 * a.G * tiles_of_n(a));
     at = (char *)mba_cuda_scratch(c, SSD_SMALL_WORK);
     a.ends = take<float>(at, heads * a.K / 2 * SSD_ENDS);
     a.dpar = take<float>(at, 2 * heads * a.K / 2);
