@@ -498,6 +498,8 @@ const mba_op mba_op_ssd = {
             { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | RESETS | STATES },
               "fused: a reset at every other token" },
             { { 2, 200, 6, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG }, "fused: wide-range chunks" },
+            { { 2, 129, 4, 64, 1, 128, 64, SKIP_HEAD | BIAS | STRONG },
+              "fused: wide-range chunks in every second pair" },
             { { 2, 200, 4, 64, 2, 128, 64, SKIP_HEAD | BIAS | STRONG | RESETS | STATES },
               "fused: wide-range chunks with resets and groups" },
             { { 2, 200, 4, 64, 2, 128, 64, SKIP_FULL | BIAS | STRONG | WINDOWS },
