@@ -3,7 +3,7 @@
  *
  * CPU: `streaming` processes the chunks of a head in sequence with the state in cache. CUDA: `fused` does the same on
  * Hopper with the state in registers (fused/). The multi-kernel variants (baseline/) have the kernels of mamba_ssm, by
- * the same names: `chunked` on tensor cores, `fma` for everything else. Variants differ from `chunked` in one thing
+ * the same names: `chunked` for bf16, `fma` for everything else. Variants differ from `chunked` in one thing
  * each: `persistent*` have persistent blocks, `bc_fused` computes C B^T where it is used. `exact` is `fused` with
  * operands as value and residual; it is chosen by name only. */
 #include "ops/ssd/ssd.h"

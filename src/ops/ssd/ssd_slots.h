@@ -81,7 +81,7 @@ typedef struct ssd_tiling {
     int64_t dD;                    /* partial sums of D */
 } ssd_tiling;
 
-/* The multi-kernel variants; all but the first use tensor cores. */
+/* The multi-kernel variants; all but the first have bf16 operands. */
 typedef enum ssd_baseline_kind {
     SSD_FMA,
     SSD_CHUNKED,

@@ -4,7 +4,7 @@
  *
  *   ssd_steps.cuh       vector kernels of all three: steps and decays, state passing, gradients of decays
  *   ssd_mma*.cuh        `chunked`: products on tensor cores; `bc_fused`: C B^T is computed in the blocks that use it
- *   ssd_fma.cuh         `fma`: products in fp32 without tensor cores, any size
+ *   ssd_fma*.cuh        `fma`: products of fp32 operands in three TF32 products each, any size
  *   ssd_launch.cuh      arguments and the launch sequence of the tensor-core variants */
 #include "ops/ssd/baseline/ssd_fma.cuh"
 #include "ops/ssd/baseline/ssd_launch.cuh"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ssd_plan.c -- launch plans of ssd's multi-kernel variants: `chunked`, `persistent*`, `bc_fused` and `fma`.
  *
- * `chunked`: products on tensor cores (ssd_mma*.cuh), states and C B^T in bf16. `fma`: products in fp32 (ssd_fma.cuh),
- * everything else in fp32 too, cumulative decays in double. The vector kernels are the same (ssd_steps.cuh).
- * `persistent*`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less, see plan_bc_scan.
- * Instruction counts per lane are counted in the SASS where a phase names a kernel. */
+ * `chunked`: bf16 products on tensor cores (ssd_mma*.cuh), states and C B^T in bf16. `fma`: three TF32 products for one
+ * in fp32 (ssd_fma.cuh), everything else in fp32, cumulative decays in double. The vector kernels are the same
+ * (ssd_steps.cuh). `persistent*`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less,
+ * see plan_bc_scan. Instruction counts per lane are counted in the SASS where a phase names a kernel. */
 #include "core/device.h"
 #include "ops/heads.h"
 #include "ops/ssd/ssd.h"
@@ -225,11 +225,12 @@ static void plan_parts(const plan_builder *w)
 /* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales operands ---- */
 
 typedef struct product {
-    const char *kernel[2]; /* without and with tensor cores */
+    const char *kernel[2]; /* of `fma`, of the others; regs too */
     int64_t     grid;
-    int         block, regs, stages;
+    int         block, regs[2], stages;
     size_t      smem_bytes;
     double      tile[2], trips;  /* m, n: a step multiplies (m, 64) by (64, n) */
+    double      share;           /* share_of the 64 */
     operand     left, right, to; /* bytes per step; of the result per block */
     double      fma, sfu;        /* lane operations per step besides the product */
     double      alu;             /* set where they are counted in the SASS */
@@ -246,6 +247,9 @@ typedef struct product {
 } product;
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
+
+/* What `fma` multiplies of whole tiles of k: it stops at a multiple of 16. */
+static double share_of(int64_t k) { return (double)mba_ceil(k, 16) / (double)(4 * mba_ceil(k, T)); }
 
 /* Mean number of tiles of sources beyond the diagonal that the four warps of a block skip. */
 static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
@@ -289,7 +293,11 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
     if (q->sharers) mba_phase_share(l, q->sharers);
     mba_phase_move(l, copy, right, q->right.bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, w->tensor ? MBA_MMA : MBA_FMA, (w->tensor ? 2 : 1) * q->tile[0] * q->tile[1] * T * done, NULL);
+    mba_phase_work(l, MBA_MMA, (w->tensor ? 2 : 3 * 2) * q->tile[0] * q->tile[1] * T * done, NULL);
+    if (!w->tensor) { // a warp and 16 of k: 40 operands in two parts each, 32 sums
+        mba_phase_work(l, MBA_ALU, 6 * T * T * done, NULL);
+        mba_phase_work(l, MBA_FMA, 9 * T * T * done, NULL);
+    }
     const char *mix = q->alu > 0 ? q->kernel[1] : NULL;
     if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, mix);
     if (q->alu > 0) mba_phase_work(l, MBA_ALU, q->alu, mix);
@@ -299,22 +307,21 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
 
 static void plan_product(const plan_builder *w, const product *q)
 {
-    const mba_class cls = !w->tensor ? MBA_VECTOR : q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
-    mba_launch     *l = begin_tiles(w, q->kernel[w->tensor], cls, q->grid, w->tensor ? q->block : 256,
-                                w->tensor ? q->regs : 128,
-                                w->tensor ? q->smem_bytes : 0); // `fma` has 71 to 163 registers
-    const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    const bool      by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
+    const mba_class cls = !w->tensor || q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
+    mba_launch   *l = begin_tiles(w, q->kernel[w->tensor], cls, q->grid, w->tensor ? q->block : 128, q->regs[w->tensor],
+                                w->tensor ? q->smem_bytes : 0);
+    const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
+    const bool    by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
                                                 { (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->tables > 0) plan_tables(l, q->tables);
     if (q->computes_cb) plan_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    plan_steps_of(w, l, q, q->trips, q->left.arg, q->right.arg, 1);
+    plan_steps_of(w, l, q, q->trips, q->left.arg, q->right.arg, w->tensor ? 1 : q->share);
     if (q->triangle) {
         const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
-        const double done = w->tensor ? 1 - beyond_diagonal(q->tile[0]) / mean : 1;
+        const double done = 1 - beyond_diagonal(q->tile[0]) / mean;
         plan_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
     }
     const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
@@ -343,11 +350,12 @@ static void plan_state(const plan_builder *w, bool output)
                                             output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd" },
                                 .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
                                 .block = 256,
-                                .regs = 128,
+                                .regs = { 157, 128 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q),
                                 .tile = { m, n },
                                 .trips = (double)w->t.tiles,
+                                .share = share_of(d->Q),
                                 .left = { MBA_ARG_IN(output ? DY : X), m * T * w->e },
                                 .right = { MBA_ARG_IN(output ? CM : BM), n * T * w->e },
                                 .to = { MBA_ARG_SCRATCH(output ? SSD_DSTATES_WORK : SSD_STATES_WORK), m * n * w->st },
@@ -360,11 +368,12 @@ static void plan_bmm(const plan_builder *w, bool backward)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_fwd_fma", "bmm_chunk_fwd" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = 80,
+                                .regs = { 145, 80 },
                                 .stages = 2,
                                 .smem_bytes = 4 * TILE_BYTES,
                                 .tile = { T, T },
                                 .trips = (double)mba_ceil(w->d.N, T),
+                                .share = share_of(w->d.N),
                                 .left = { MBA_ARG_IN(CM), T * T * w->e },
                                 .right = { MBA_ARG_IN(BM), T * T * w->e },
                                 .to = { MBA_ARG_SCRATCH(SSD_CB_WORK), T * T * w->st },
@@ -381,11 +390,12 @@ static void plan_scan(const plan_builder *w, bool rev)
                                             rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd" },
                                 .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
                                 .block = 256,
-                                .regs = w->t.rows == WIDE ? 120 : 84,
+                                .regs = { 168, w->t.rows == WIDE ? 120 : 84 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
                                 .tile = { m, n },
                                 .trips = (double)mba_ceil(d->N, T),
+                                .share = share_of(d->N),
                                 .left = { MBA_ARG_IN(rev ? BM : CM), m * T * w->e },
                                 .right = { MBA_ARG_SCRATCH(rev ? SSD_DSTATES_WORK : SSD_STATES_WORK), n * T * w->e },
                                 .triangle = true,
@@ -399,7 +409,7 @@ static void plan_scan(const plan_builder *w, bool rev)
                                 .ends = (int)(m / 32) * 2, // 32 rows per pass
                                 .to = { rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), m * n * w->e },
                                 .fma = 4 * m * T,
-                                .sfu = w->tensor ? m * 32 : m * T });
+                                .sfu = w->tensor ? m * 32 : m * T / (double)w->t.tiles });
 }
 
 /* Products of warps of 16 rows: per FLOP they read 1/16 - 1/32 bytes more than those of 32, which the simulator
@@ -468,11 +478,12 @@ static void plan_heads(const plan_builder *w, bool output)
                                     output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db" },
                         .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
                         .block = 256,
-                        .regs = w->t.rows == WIDE ? 254 : 178,
+                        .regs = { 187, w->t.rows == WIDE ? 254 : 178 },
                         .stages = 4,
                         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows),
                         .tile = { m, n },
                         .trips = (double)(d->J * w->t.ptiles),
+                        .share = share_of(d->P),
                         .left = { MBA_ARG_IN(output ? DY : X), m * T * w->e },
                         .right = { MBA_ARG_SCRATCH(output ? SSD_STATES_WORK : SSD_DSTATES_WORK), n * T * w->st },
                         .reads = { MBA_ARG_IN(output ? CM : BM), m * n * w->e },
@@ -492,11 +503,12 @@ static void plan_dcb(const plan_builder *w)
     plan_product(w, &(product){ .kernel = { "chunk_scan_bwd_dcb_fma", "chunk_scan_bwd_dcb" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = 168,
+                                .regs = { 202, 168 },
                                 .stages = 3,
                                 .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
                                 .tile = { T, T },
                                 .trips = (double)(w->d.J * w->t.ptiles),
+                                .share = share_of(w->d.P),
                                 .left = { MBA_ARG_IN(DY), T * T * w->e },
                                 .right = { MBA_ARG_IN(X), T * T * w->e },
                                 .reads = { MBA_ARG_SCRATCH(SSD_CB_WORK), w->kind == SSD_BC_FUSED ? 0 : T * T * w->st },
@@ -505,7 +517,7 @@ static void plan_dcb(const plan_builder *w)
                                 .parts = 2,
                                 .fma = w->tensor ? THREADS * FMA : 6 * T * T,
                                 .alu = w->tensor ? THREADS * ALU : 0,
-                                .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
+                                .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T * diagonal,
                                 .computes_cb = w->kind == SSD_BC_FUSED,
                                 .reads_low = keeps_low(w) });
 }
@@ -516,11 +528,12 @@ static void plan_bmm_bwd(const plan_builder *w, bool output)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_bwd_fma", "bmm_chunk_bwd" },
                                 .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
                                 .block = 128,
-                                .regs = 130,
+                                .regs = { 153, 130 },
                                 .stages = 3,
                                 .smem_bytes = 9 * TILE_BYTES,
                                 .tile = { T, n },
                                 .trips = (double)(w->t.tiles + 1) / 2,
+                                .share = share_of(w->d.Q),
                                 .left = { MBA_ARG_SCRATCH(SSD_DCB_WORK), T * T * w->st },
                                 .right = { MBA_ARG_IN(output ? BM : CM), n * T * w->e },
                                 .reads = { MBA_ARG_SCRATCH(SSD_DBC_WORK), T * n * 4 },
@@ -532,14 +545,14 @@ static void plan_bmm_bwd(const plan_builder *w, bool output)
 static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m,
                              ssd_baseline_kind kind, bool backward)
 {
-    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 16 * (SSD_TILE + 4) + 16 * SSD_TILE) }; // fma_tiles and red
+    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 2 * 16 + 4 + 64) * SSD_TILE }; // fma_tiles, fma_totals
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
     if (kind != SSD_FMA) MBA_TRY(check_tensor(n, &d));
     MBA_REFUSE_IF(kind == SSD_FMA && FMA_BYTES > m->smem_block_bytes,
-                  "ssd without tensor cores\nwhy: a block needs %d bytes of shared memory, the machine has %lld",
-                  FMA_BYTES, (long long)m->smem_block_bytes);
+                  "ssd in fp32\nwhy: a block needs %d bytes of shared memory, the machine has %lld", FMA_BYTES,
+                  (long long)m->smem_block_bytes);
     MBA_REFUSE_IF(
         kind == SSD_BC_FUSED && (int64_t)bc_smem_bytes(&d) + STATIC_BYTES > m->smem_block_bytes,
         "a chunk of %lld, a state of %lld\nwhy: C B^T and C of 64 rows do not fit into %lld bytes of shared memory\n"
