@@ -488,9 +488,36 @@ static void wide_range_heads_are_counted_from_the_data(void **state)
     assert_int_equal(seen, 2);
 }
 
+/* The products of `fma` have the distance between tokens in 32 bits. */
+static void fma_refuses_tokens_too_far_apart(void **state)
+{
+    static const mba_case views = { { 2, 9, 4, 2, 2, 3, 4, SKIP_HEAD | BIAS | WINDOWS }, "views" };
+    mba_case_graph        o;
+    int                   seen = 0;
+    (void)state;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &views, (mba_case_how){ .compute = MBA_F32 }));
+    for (int32_t i = 0; i < o.g->nnodes; i++) {
+        const mba_node    *n = o.g->nodes[i];
+        const mba_variant *v = n->op->cuda;
+        mba_plan           p;
+        if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+        while (strcmp(v->name, "fma")) v++;
+        const int64_t pitch = n->in[BM]->pitch;
+        assert_ok(mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]));
+        n->in[BM]->pitch = 1LL << 31;
+        assert_int_not_equal(mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]), MBA_OK);
+        assert_non_null(strstr(mba_message(), "tokens of a view are 2^31 elements apart"));
+        n->in[BM]->pitch = pitch;
+        seen++;
+    }
+    assert_int_equal(seen, 2);
+    mba_graph_destroy(o.g);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(backward_uses_what_its_own_forward_saved),
               cmocka_unit_test(split_covers_every_chunk_once),
               cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_residuals_too),
               cmocka_unit_test(published_shapes_are_fused), cmocka_unit_test(states_are_counted_from_the_data),
-              cmocka_unit_test(wide_range_heads_are_counted_from_the_data))
+              cmocka_unit_test(wide_range_heads_are_counted_from_the_data),
+              cmocka_unit_test(fma_refuses_tokens_too_far_apart))

@@ -542,6 +542,15 @@ static void plan_bmm_bwd(const plan_builder *w, bool output)
                                 .parts = 2 });
 }
 
+/* Whether 32 bits have the distance between tokens of all inputs, as the products of `fma` ask. */
+static bool tokens_near(const mba_node *n)
+{
+    ssd_axes a;
+    for (int k = 0; k < MBA_IN_MAX; k++)
+        if (n->in[k] && ssd_axes_of(&a, n->in[k]) && a.axis[1] > INT32_MAX) return false;
+    return true;
+}
+
 static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m,
                              ssd_baseline_kind kind, bool backward)
 {
@@ -571,6 +580,8 @@ static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, co
                           * (double)(w->t.ptiles * w->t.ntiles);
     MBA_REFUSE_IF(blocks > 2e9 || (double)(w->t.KQ + d.P * d.N) > 1e9,
                   "more blocks or positions than a launch can number");
+    MBA_REFUSE_IF(kind == SSD_FMA && !tokens_near(n),
+                  "tokens of a view are 2^31 elements apart or more\nfix: copy it first");
     plan_scratch(w, n->in[IDS] != NULL, backward);
     return MBA_OK;
 }
