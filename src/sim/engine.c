@@ -237,6 +237,12 @@ static uint64_t in_gaps(const rates *r, uint64_t n)
     return n / lat * gap + n % lat * gap / lat;
 }
 
+/* Products of a warp: mma.sync of m16n8k16, or in TF32 of m16n8k8. */
+static uint64_t products_of(const mba_sim_kernel *k, const mba_sim_op *o)
+{
+    return k->mma_flops < 100 ? 0 : o->n[MBA_P_MMA] / (k->mma_flops == 119 ? 2048 : 4096);
+}
+
 /* One warp executes one instruction after the other: additions, special functions, shared memory and products wait for
  * their latencies (lat_alu .. lat_mma), of which several are ready at a time (issue_gap). */
 static tick path_of(const engine *e, const mba_sim_op *o)
@@ -245,14 +251,14 @@ static tick path_of(const engine *e, const mba_sim_op *o)
     if (e->k->counted) { // a path read in the code, or profiled_issue for each instruction
         const double all = (double)o->n[MBA_P_ISSUE] / 32, special = (double)o->n[MBA_P_XU] / 32,
                      shared = (double)o->n[MBA_P_SMEM] / 512,
-                     products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0;
+                     products = e->k->mma_flops > 100 ? (double)o->n[MBA_P_MMA] / 4096 : 0; // counted: no TF32
         return o->trips ? 0
                         : (tick)((r->profiled_issue * all + r->profiled_xu * special + r->profiled_smem * shared
                                   + r->profiled_mma * products)
                                  * TICKS);
     }
     const uint64_t *n = o->n, plain = (n[MBA_P_FMA] + n[MBA_P_ALU] + n[MBA_P_H2]) / 32, special = n[MBA_P_XU] / 32,
-                   shared = n[MBA_P_SMEM] / 512, products = e->k->mma_flops > 100 ? n[MBA_P_MMA] / 4096 : 0;
+                   shared = n[MBA_P_SMEM] / 512, products = products_of(e->k, o);
     return (tick)in_gaps(r, (uint64_t)r->lat_alu * plain + (uint64_t)r->lat_xu * special
                                 + (uint64_t)r->lat_smem * shared + (uint64_t)r->lat_mma * products);
 }

@@ -158,7 +158,7 @@ mba_status mba_sim_run(mba_sim_result *out, const mba_sim_kernel *kernel, const 
 {
     mba_sim_kernel k = *kernel;
     const double   active = (double)k.grid < m->v[MBA_GPU_sm] ? (double)k.grid : m->v[MBA_GPU_sm];
-    const bool     tensor = k.uses_tensor || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 == 16);
+    const bool     tensor = k.uses_tensor || (k.total[MBA_P_MMA] > 0 && k.mma_flops % 100 != 32);
     const int      passes = !tensor ? 0 : fidelity == MBA_SIM_BOUNDS || fidelity == MBA_SIM_FAST ? 1 : 2;
     double         clk = m->v[MBA_GPU_clk];
     mba_assert(k.grid > 0 && k.nops > 0);

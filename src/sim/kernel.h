@@ -69,7 +69,7 @@ typedef struct mba_sim_stream {
 typedef struct mba_sim_kernel {
     char       name[64];
     int64_t    grid, threads, warps, regs, smem_bytes, nroles, nops, nclasses, nstreams, depth;
-    int64_t    mma_flops;       /* tensor rate: 16 or 32 bits, +100 for warp-level products; 0: no */
+    int64_t    mma_flops;       /* tensor rate: 16, 19 (TF32) or 32 bits, +100 for warp-level products; 0: no */
     int64_t    implied_trips;   /* trips of the loop that lowering added; 1: none */
     int64_t    fetch;           /* cycles until code and first data arrive, once per launch */
     int64_t    resets;          /* 1: a tile counter is cleared before it runs */

@@ -197,25 +197,32 @@ static double seconds_of(mba_sim *s, const mba_program *p, const mba_gpu *m, int
     return seconds;
 }
 
+/* A layer of Mamba-2, planned for a GPU. */
+static mba_program *layer_of(mba_graph **g, mba_dtype compute)
+{
+    mba_model    model;
+    mba_program *p;
+    assert_ok(mba_model_preset(&model, "mamba2-130m"));
+    assert_ok(mba_model_set(&model, "layers=1,width=64"));
+    model.lm.batch = 1, model.lm.length = 256;
+    mba_model_compute(&model, compute);
+    assert_ok(mba_model_complete(&model));
+    assert_ok(mba_graph_create(g));
+    mba_model_build(*g, &model);
+    assert_ok(mba_graph_status(*g));
+    assert_ok(mba_program_create(&p, *g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    return p;
+}
+
 static void other_operations_are_another_kernel(void **state)
 {
     (void)state;
-    mba_model    model;
     mba_graph   *g;
-    mba_program *p;
+    mba_program *p = layer_of(&g, MBA_BF16);
     mba_sim     *known, *fresh;
     mba_gpu      m;
     int64_t      first, again, other, alone;
     assert_ok(mba_gpu_load(&m, "h200"));
-    assert_ok(mba_model_preset(&model, "mamba2-130m"));
-    assert_ok(mba_model_set(&model, "layers=1,width=64"));
-    model.lm.batch = 1, model.lm.length = 256;
-    mba_model_compute(&model, MBA_BF16);
-    assert_ok(mba_model_complete(&model));
-    assert_ok(mba_graph_create(&g));
-    mba_model_build(g, &model);
-    assert_ok(mba_graph_status(g));
-    assert_ok(mba_program_create(&p, g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
     assert_ok(mba_sim_create(&known));
     assert_ok(mba_sim_create(&fresh));
     const double plain = seconds_of(known, p, &m, 0, &first), same = seconds_of(known, p, &m, 0, &again);
@@ -230,7 +237,39 @@ static void other_operations_are_another_kernel(void **state)
     mba_graph_destroy(g);
 }
 
+/* Counts kernels by the rate of their products: TF32 by warps, FMA units. */
+static void count_rates(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
+{
+    int *seen = of;
+    (void)p, (void)node, (void)launch;
+    if (!k->mma_flops) return;
+    assert_int_equal(k->mma_flops, strstr(k->name, "_fma") ? 119 : 32);
+    seen[k->mma_flops == 119]++;
+}
+
+/* fp32 products of our kernels are TF32, half as fast as bf16; those of libraries are not. */
+static void fp32_products_have_their_own_rates(void **state)
+{
+    (void)state;
+    mba_graph   *g;
+    mba_program *p = layer_of(&g, MBA_F32);
+    mba_sim     *s;
+    mba_sim_step r;
+    mba_gpu      m;
+    int          seen[2] = { 0 };
+    assert_ok(mba_gpu_load(&m, "h200"));
+    assert_ok(mba_sim_create(&s));
+    assert_ok(mba_sim_program(&r, s, p, &m,
+                              &(mba_sim_how){ .passes = MBA_FORWARD, .before_launch = count_rates, .of = seen }));
+    assert_true(seen[0] > 0 && seen[1] == 3); // states, C B^T, the scan
+    mba_sim_step_free(&r);
+    mba_sim_destroy(s);
+    mba_program_destroy(p);
+    mba_graph_destroy(g);
+}
+
 MBA_TEST_MAIN(cmocka_unit_test(parts_of_sectors_are_sectors_to_l2), cmocka_unit_test(others_wait_for_the_busiest_warp),
               cmocka_unit_test(names_of_libraries_say_tiles),
               cmocka_unit_test(products_of_libraries_are_dealt_by_tiles),
-              cmocka_unit_test(other_operations_are_another_kernel))
+              cmocka_unit_test(other_operations_are_another_kernel),
+              cmocka_unit_test(fp32_products_have_their_own_rates))

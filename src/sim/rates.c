@@ -44,7 +44,8 @@ static double dram_rate(const mba_sim_kernel *k, const mba_gpu *m)
 
 static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
 {
-    const double full = m->v[k->mma_flops % 100 == 32 ? MBA_GPU_mma32 : MBA_GPU_mma16];
+    const int64_t bits = k->mma_flops % 100;
+    const double  full = bits == 32 ? m->v[MBA_GPU_mma32] : bits == 19 ? m->v[MBA_GPU_mma16] / 2 : m->v[MBA_GPU_mma16];
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 

@@ -290,7 +290,7 @@ static mba_status simulate_node(step_run *w, int32_t i)
             w->how->before_launch(w->how->of, w->p, i, l, &changed);
         }
         mba_sim_kernel *k = w->how->before_launch ? &changed : &all[l];
-        k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 == 16 ? w->load : 0;
+        k->load = k->total[MBA_P_MMA] > 0 && k->mma_flops % 100 != 32 ? w->load : 0;
         const key     h = key_of(k, w->m, w->fidelity);
         const int64_t of = find_known(w->sim, h);
         w->resets[w->nlaunches] = k->resets;
