@@ -271,7 +271,7 @@ def speeds():
             and r["metric"] == "forward that keeps" and r["shape"] in peers]
     return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, at "
             f"{extent(widths, '{:.1f}')} for other widths",
-            f"(its chunk 256), {extent(fp32, '{:.1f}')} in fp32 by FMAs ([ssd.md](src/ops/ssd/ssd.md)); the "
+            f"(its chunk 256), {extent(fp32, '{:.1f}')} in fp32 (older kernels, [ssd.md](src/ops/ssd/ssd.md)); the "
             "selective scan at",
             f"{extent(scan, '{:.1f}')} times ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
 
