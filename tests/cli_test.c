@@ -202,6 +202,22 @@ static void former_options_are_accepted_and_the_new_ones_named(void **state)
     assert_int_equal(times_in(output, "note:"), 0);
 }
 
+/* A CPU has fp32 alone; a machine that stands for a GPU has all. */
+static void a_precision_is_one_that_the_device_has(void **state)
+{
+    static const char *const precision[] = { "fp32", "tf32", "bf16" };
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        says(run("train --model mamba2-130m --batch 1 --length 64 --machine h200 --dry-run --precision %s",
+                 precision[k]),
+             0, "h200");
+    says(run("train --model mamba2-130m --dry-run --precision tf32"), 2, "tf32 is not available on the CPU");
+    says(run("train --model mamba2-130m --dry-run --precision bf16"), 2, "fix: add --device cuda");
+    says(run("train --model mamba2-130m --dry-run --precision fp16"), 2, "fp32, tf32 or bf16");
+    says(run("train --model mamba2-130m --machine h200 --dry-run --precision fp8"), 2, "fp32, tf32 or bf16");
+    says(run("simulate --model mamba2-130m --precision fp8"), 2, "fp32, tf32 or bf16");
+}
+
 static double cell(const json_t *rows, size_t i, const char *key)
 {
     return json_number_value(json_object_get(json_array_get(rows, i), key));
@@ -467,6 +483,7 @@ int main(void)
         cmocka_unit_test(copies_stand_beside_what_memory_bounds),
         cmocka_unit_test(calibrate_without_a_gpu_says_what_to_do_instead),
         cmocka_unit_test(a_word_that_is_no_name_gets_the_one_that_is_like_it),
+        cmocka_unit_test(a_precision_is_one_that_the_device_has),
         cmocka_unit_test(a_sweep_is_of_the_machine_that_was_asked_for),
         cmocka_unit_test(a_store_is_simulated),
         cmocka_unit_test(an_experiment_is_one_document),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cuda_test.c -- every operator on the GPU against fp64, with fp32 and with bf16 activations; and, without a GPU, that
- * every operator has a plan for the machines we compile for.
+/* cuda_test.c -- every operator on the GPU against fp64, with fp32 (and TF32) and with bf16 activations; and, without a
+ * GPU, that every operator has a plan for the machines we compile for.
  *
  * MBA_TEST_OPS="ssd rmsnorm" looks at these alone, and says how long each case takes; MBA_TEST_CASE=3 at their case 3
  * alone, and is skipped where none has so many: a sanitizer takes minutes for some, and a process for each goes beside
@@ -45,14 +45,14 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int check(const mba_op *op, const mba_device *d, mba_dtype compute, int *absent)
+static int check(const mba_op *op, const mba_device *d, mba_dtype compute, bool tf32, int *absent)
 {
     mba_check       w = { 0 };
-    const char     *lacks, *type = compute == MBA_BF16 ? "bf16" : "fp32";
+    const char     *lacks, *type = compute == MBA_BF16 ? "bf16" : tf32 ? "tf32" : "fp32";
     int             bad = 0;
     const mba_case *c;
     for (int k = 0; (c = case_of(op, k)); k++) {
-        mba_check    one = { .once = getenv("MBA_TEST_ONCE") };
+        mba_check    one = { .once = getenv("MBA_TEST_ONCE"), .tf32 = tf32 };
         const double began = seconds();
         if (!wanted_case(k)) continue;
         if (!complete(op, c, compute, d, &lacks)) {
@@ -87,8 +87,9 @@ static void every_operator_agrees_with_fp64_on_the_gpu(void **state)
     if (mba_device_cuda(&d, 0) != MBA_OK) skip();
     for (int i = 0; mba_ops[i]; i++) {
         if (!mba_ops[i]->cases || !wanted(mba_ops[i]->name) || !any_case(mba_ops[i])) continue;
-        wrong += check(mba_ops[i], d, MBA_F32, &absent);
-        wrong += check(mba_ops[i], d, MBA_BF16, &absent);
+        wrong += check(mba_ops[i], d, MBA_F32, false, &absent);
+        wrong += check(mba_ops[i], d, MBA_BF16, false, &absent);
+        if (mba_ops[i]->tf32) wrong += check(mba_ops[i], d, MBA_F32, true, &absent);
         looked_at++;
     }
     if (!looked_at && getenv("MBA_TEST_CASE")) skip();

@@ -34,7 +34,7 @@ static mba_table_form form_of(const bench_options *o) { return mba_table_form_of
 
 static mba_status ceilings_of(mba_ceilings *c, const mba_session_options *so)
 {
-    if (so->device != &mba_device_cpu) return mba_ceilings_measure_cuda(c, so->compute);
+    if (so->device != &mba_device_cpu) return mba_ceilings_measure_cuda(c, so->compute, so->tf32);
     return mba_ceilings_measure(c, CEILING_S);
 }
 
@@ -146,7 +146,7 @@ static mba_status bench_case(mba_table *t, const mba_ceilings *c, const mba_sess
     mba_program          *p = NULL;
     char                  note[160];
     snprintf(note, sizeof note, "%s%s", size->note, alone ? ", alone" : "");
-    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .alone = alone }));
+    MBA_TRY(mba_case_build(&o, op, size, (mba_case_how){ .compute = so->compute, .tf32 = so->tf32, .alone = alone }));
     *again = !alone && keeps(o.g, op);
     double                   *best = calloc((size_t)o.g->nnodes + 1, sizeof *best);
     const mba_program_options how = { .cuda = so->device->machine->cc > 0,

@@ -49,7 +49,7 @@ static const char bash[] =
     "    --model)  COMPREPLY=($(compgen -W \"$(\"$program\" list models --csv 2>/dev/null | cut -d, -f1)\" -- "
     "\"$word\")); return ;;\n"
     "    --device) COMPREPLY=($(compgen -W 'cpu cuda' -- \"$word\")); return ;;\n"
-    "    --precision) COMPREPLY=($(compgen -W 'fp32 bf16' -- \"$word\")); return ;;\n"
+    "    --precision) COMPREPLY=($(compgen -W 'fp32 tf32 bf16' -- \"$word\")); return ;;\n"
     "    --machine) COMPREPLY=($(compgen -W \"$(\"$program\" list machines --csv 2>/dev/null | cut -d, -f1)\" -f -- "
     "\"$word\")); return ;;\n"
     "    --figure) COMPREPLY=($(compgen -W \"$(\"$program\" report --list 2>/dev/null | cut -d' ' -f1)\" -- "

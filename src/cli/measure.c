@@ -92,12 +92,14 @@ static bool has_other_forms(const mba_program *p)
  * blocks. The product serves as its own gradient: any numbers will do, and a gradient from the host would be gigabytes
  * to fill and to copy. */
 static mba_status measure_linear(double *best_s, const mba_program_options *how, const mba_device *d,
-                                 const mba_tensor *x, const mba_tensor *w, const mba_step *step, int repeats)
+                                 const mba_node *head, const mba_step *step, int repeats)
 {
-    mba_program *p = NULL;
-    mba_graph   *g;
+    const mba_tensor *x = head->in[0], *w = head->in[1];
+    mba_program      *p = NULL;
+    mba_graph        *g;
     MBA_TRY(mba_graph_create(&g));
     g->compute = x->type.dtype;
+    g->tf32 = head->tf32;
     mba_tensor *a = mba_case_act(g, "x", MBA_TYPE(MBA_F32, mba_rows(x), mba_cols(x)), MBA_INIT_NORMAL(1));
     mba_tensor *y = mba_linear(g, a,
                                mba_param(g, "w", MBA_TYPE(w->type.dtype, mba_rows(w), mba_cols(w)), MBA_INIT_NORMAL(1),
@@ -124,7 +126,7 @@ static mba_status add_head(double *best_s, const mba_session *s, const mba_step 
         const mba_node *n = s->graph->nodes[i];
         double          head = 0;
         if (n->op != &mba_op_linear_cross_entropy_bwd) continue;
-        MBA_TRY(measure_linear(&head, &how, s->device, n->in[0], n->in[1], step, repeats));
+        MBA_TRY(measure_linear(&head, &how, s->device, n, step, repeats));
         *best_s += head;
     }
     return MBA_OK;

@@ -24,7 +24,8 @@
 #define MBA_RUN_OPTIONS(m) \
     { "--device", MBA_OPT_TEXT | MBA_RUN_CHANGES, &(m)->device, "WHERE", "cpu, cuda or cuda:N [cpu]", 0, 0 }, \
     { "--precision", MBA_OPT_TEXT | MBA_RUN_CHANGES, &(m)->precision, "TYPE", \
-      "fp32 or bf16 activations and products [bf16 on CUDA]", 0, 0 }, \
+      "fp32 or bf16 activations and products; on CUDA also tf32: fp32, but products on tensor cores " \
+      "round their operands to TF32 [bf16 on CUDA]", 0, 0 }, \
     { "--memory", MBA_OPT_BYTES | MBA_RUN_CHANGES, &(m)->memory, "BYTES", \
       "memory limit, e.g. 40GB [90 % of the device]", 0, 0 }, \
     { "--recompute", MBA_OPT_TEXT | MBA_RUN_CHANGES, &(m)->recompute, "WHEN", \
@@ -60,7 +61,8 @@
     { "--model-set", MBA_OPT_TEXT, &(w)->model.set, "K=V,..", \
       "override fields of the model; see `mambascope list fields`", 0, 0 }, \
     { "--precision", MBA_OPT_TEXT, &(w)->model.precision, "TYPE", \
-      "bf16 or fp32 activations and products [bf16]", 0, 0 }, \
+      "bf16 or fp32 activations and products, or tf32: fp32, but products on tensor cores round their " \
+      "operands to TF32 [bf16]", 0, 0 }, \
     { "--recompute", MBA_OPT_TEXT, &(w)->model.recompute, "WHEN", \
       "recompute activations instead of saving them: auto (only if memory is short), on, off, " \
       "states (SSD only) [auto]", 0, 0 }, \

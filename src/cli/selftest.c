@@ -52,6 +52,8 @@ static const mba_column gpu_columns[] = { { "operator", "operator", NULL },
                                           { "runs", "runs", "%.0f" },
                                           { "fp32_error", "fp32: largest error", "%.1e" },
                                           { "fp32_tolerance", "/ tolerance", "%.2f" },
+                                          { "tf32_error", "tf32: largest error", "%.1e" },
+                                          { "tf32_tolerance", "/ tolerance", "%.2f" },
                                           { "bf16_error", "bf16: largest error", "%.1e" },
                                           { "bf16_tolerance", "/ tolerance", "%.2f" },
                                           { "strays", "strays", "%.0f" },
@@ -59,7 +61,7 @@ static const mba_column gpu_columns[] = { { "operator", "operator", NULL },
                                           { "verdict", "verdict", NULL },
                                           { 0 } };
 
-enum { FP32, BF16, PRECISIONS, LINES_MAX = 48 };
+enum { FP32, TF32, BF16, PRECISIONS, LINES_MAX = 48 };
 typedef struct line {
     const mba_op *op;
     const char   *variant;
@@ -117,16 +119,19 @@ static void add_the_rest(budget *b)
 
 static bool within(const line *l)
 {
-    return l->worst[FP32].cpu_error <= 1 && l->worst[BF16].cpu_error <= 1 && !l->strays && !l->changed;
+    bool all = !l->strays && !l->changed;
+    for (int k = 0; k < PRECISIONS; k++) all &= l->worst[k].cpu_error <= 1;
+    return all;
 }
 
 static void print_line(mba_table *t, const line *l, bool none)
 {
-    const int runs = l->runs[FP32] + l->runs[BF16];
+    int runs = 0;
+    for (int k = 0; k < PRECISIONS; k++) runs += l->runs[k];
     mba_table_text(t, "%s", l->op->name);
     mba_table_text(t, "%s", l->variant);
     mba_table_number(t, runs);
-    for (int k = FP32; k <= BF16; k++) {
+    for (int k = 0; k < PRECISIONS; k++) {
         mba_table_number(t, l->runs[k] ? l->worst[k].cpu_relative : NAN);
         mba_table_number(t, l->runs[k] ? l->worst[k].cpu_error : NAN);
     }
@@ -140,7 +145,8 @@ static mba_status check_gpu_op(mba_table *t, const mba_op *op, const mba_device 
     budget b = { .op = op };
     int    none = 0;
     for (; b.precision < PRECISIONS; b.precision++) {
-        mba_check        w = { .told = tell, .ctx = &b };
+        if (b.precision == TF32 && !op->tf32) continue; // the same as fp32
+        mba_check        w = { .tf32 = b.precision == TF32, .told = tell, .ctx = &b };
         const mba_status st = mba_check_op_on(&w, op, d, b.precision == BF16 ? MBA_BF16 : MBA_F32);
         if (st != MBA_OK && st != MBA_E_UNSUPPORTED) return st;
         none += st != MBA_OK;
@@ -198,7 +204,8 @@ mba_status mba_command_selftest(int argc, char **argv)
                               "differences in fp64, kernels against fp64 in units of the tolerance derived for\n"
                               "their sums, that nothing is written outside outputs and scratch (strays), and\n"
                               "that a second run gives the same bits (changed). On a GPU it checks every variant\n"
-                              "of every operator and gradient with fp32 and bf16 activations, one line each.\n"
+                              "of every operator and gradient with fp32 and bf16 activations, one line each,\n"
+                              "and operators with matrix products also in TF32 (--precision tf32 elsewhere).\n"
                               "Run it first on a new machine. (Optimizers are checked by optimizer_test.)",
                               options,
                               "mambascope selftest\nmambascope selftest ssd selective_scan\nmambascope "

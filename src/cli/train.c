@@ -89,8 +89,9 @@ static double floor_of(const mba__train_cli *c, const mba_session *s)
 {
     mba_ceilings     rates;
     double           floor_s = 0;
-    const mba_status st = s->device == &mba_device_cpu ? mba_ceilings_measure(&rates, 0.1)
-                                                       : mba_ceilings_measure_cuda(&rates, c->o.session.compute);
+    const mba_status st = s->device == &mba_device_cpu
+                              ? mba_ceilings_measure(&rates, 0.1)
+                              : mba_ceilings_measure_cuda(&rates, c->o.session.compute, c->o.session.tf32);
     for (int32_t i = 0; i < s->graph->nnodes && st == MBA_OK; i++)
         if (mba_runs(s->graph->nodes[i], MBA_STEP))
             floor_s += mba_ceilings_floor(&rates, s->graph->nodes[i]->op->cost(s->graph->nodes[i]))

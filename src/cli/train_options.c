@@ -329,7 +329,7 @@ static mba_status no_gpu(const mba__train_cli *c, mba_status st)
                     c->model.device);
 }
 
-/* --machine takes the place of --device. Its GPU computes in bf16 unless --precision says fp32. */
+/* --machine takes the place of --device. Its GPU computes in bf16 unless --precision says otherwise. */
 static mba_status choose_machine(mba__train_cli *c)
 {
     const char *precision = c->model.precision;
@@ -343,12 +343,9 @@ static mba_status choose_machine(mba__train_cli *c)
             MBA_E_ARG,
             "--machine %s and --device cpu cannot be combined\nwhy: machines are GPUs\nfix: leave one of them out",
             c->machine);
-    if (precision && strcmp(precision, "fp32") && strcmp(precision, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s", precision);
     c->model.device = c->model.precision = NULL;
     MBA_TRY(choose_model(c));
-    c->o.session.compute = precision && !strcmp(precision, "fp32") ? MBA_F32 : MBA_BF16;
-    return MBA_OK;
+    return mba_precision_apply(precision, true, &c->o.session);
 }
 
 static mba_status choose_schedule(mba__train_cli *c)
@@ -487,7 +484,7 @@ static mba_status keep_options(mba__train_cli *c)
         shape->graphs = m.graph.graphs, shape->nodes = m.graph.nodes, shape->edges = m.graph.edges;
     if (!c->model.device) c->model.device = "cpu";
     if (!c->model.recompute) c->model.recompute = "auto";
-    c->model.precision = c->o.session.compute == MBA_BF16 ? "bf16" : "fp32";
+    c->model.precision = mba_precision_name(c->o.session.compute, c->o.session.tf32);
     c->optimizer = c->o.session.optimizer == MBA_LAMB ? "lamb" : "adamw";
     c->decay = c->o.session.adamw.decay;
     c->beta1 = c->o.session.adamw.beta1;

@@ -218,10 +218,11 @@ static bool touches_bf16(const mba_node *n)
 
 /* The tolerance of fp32 results, relative to the largest value of a tensor. Every node rounds its result and
  * the functions in it (8 units in the last place); a sum of K terms adds 4 sqrt(K) units. Nodes add up along the graph.
- * A node with bf16 operands rounds its result and the operands of tensor cores to bf16: 4 units of bf16. */
+ * A node with bf16 operands rounds its result and the operands of tensor cores to bf16: 4 units of bf16. One whose fp32
+ * operands are multiplied in TF32: 4 units (2^-11) of that, two per operand, which libraries may truncate. */
 static double tolerance_of(const mba_graph *g)
 {
-    double units = 0, halves = 0;
+    double units = 0, halves = 0, tf32 = 0;
     for (int32_t i = 0; i < g->nnodes; i++) {
         const mba_node *n = g->nodes[i];
         double          K = 1;
@@ -229,8 +230,9 @@ static double tolerance_of(const mba_graph *g)
             if (n->out[k]) K = fmax(K, n->op->terms(n, k));
         units += 8 + 4 * sqrt(K);
         halves += touches_bf16(n) ? 4 : 0;
+        tf32 += n->tf32 ? 4 : 0;
     }
-    return units / 16777216 + halves / 512;
+    return units / 16777216 + halves / 512 + tf32 / 2048;
 }
 
 /* Copies a tensor from the device; the caller frees it. */
@@ -402,6 +404,7 @@ mba_status mba_case_build(mba_case_graph *o, const mba_op *op, const mba_case *c
     mba_graph *g = o->g;
     g->recompute = how.recompute;
     if (how.compute != MBA_NONE) g->compute = how.compute;
+    g->tf32 = how.tf32;
     op->build(g, c);
     for (int32_t i = 0, nodes = g->nnodes; i < nodes; i++)
         for (int k = 0; k < MBA_OUT_MAX; k++) {
@@ -476,7 +479,7 @@ mba_status mba_check_case_on(mba_check *w, const mba_op *op, const mba_case *c, 
 {
     mba_case_graph o;
     proof          of = { 0 };
-    MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .compute = compute }));
+    MBA_TRY(mba_case_build(&o, op, c, (mba_case_how){ .compute = compute, .tf32 = w->tf32 }));
     mba_status st = mba_reference_create(&of.r, o.g);
     if (st == MBA_OK) st = check_variant(w, &of, o.g, d, NULL);
     if (st == MBA_OK) st = check_all_variants(w, &of, op, o.g, d);

@@ -25,6 +25,7 @@ typedef struct mba_check {
     int             strays;       /* nodes that wrote outside their outputs or their scratch */
     int             changed;      /* tensors with other bits in a second run, which does not pause between nodes */
     bool            once;         /* option: no second run */
+    bool            tf32;         /* option, on a GPU: products of fp32 operands in TF32 (mba_graph.tf32) */
     mba_checked_fn *told;         /* option: called after every comparison; NULL: nothing is */
     void           *ctx;          /* handed to `told` */
 } mba_check;
@@ -55,6 +56,7 @@ typedef struct mba_case_graph {
 typedef struct mba_case_how {
     bool      recompute;
     mba_dtype compute; /* MBA_NONE: fp32 */
+    bool      tf32;    /* as in mba_graph */
     bool      alone;   /* no backward pass: nothing is saved for it */
 } mba_case_how;
 MBA_MUST mba_status mba_case_build(mba_case_graph *out, const mba_op *op, const mba_case *c, mba_case_how how);

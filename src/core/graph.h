@@ -43,6 +43,7 @@ typedef struct mba_node {
     const char            *scope;  /* "layers.3.mixer": layer of the report */
     uint64_t               stream; /* of a random operator: see rng.h */
     uint32_t               adds;   /* bit k: the node adds to out[k] instead of storing it */
+    bool                   tf32;   /* mba_graph.tf32, where the operator has such products */
     mba_tensor            *in[MBA_IN_MAX], *out[MBA_OUT_MAX];
     const struct mba_node *serves_node; /* of a backward or recomputed node: the forward node it serves */
     unsigned               elided_in;   /* passes that compute its outputs too: see mba_node_elide */
@@ -83,6 +84,7 @@ struct mba_graph {
     bool            accumulate;  /* several micro-batches: parameter gradients are always added */
     mba_tensor     *loss;        /* that mba_backward was called with; NULL before */
     mba_dtype       compute;     /* type of activations in cases of operators; models have their own */
+    bool            tf32;        /* on a GPU, products of fp32 operands round these to TF32; set before nodes follow */
     const mba_node *serves_node; /* the forward node that appended nodes serve, or NULL */
     mba_tensor     *poison;      /* what builders return once the graph has failed */
     mba_node       *poison_node;

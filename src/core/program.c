@@ -35,7 +35,7 @@ static bool same_view(const mba_tensor *s, const mba_tensor *t)
 /* True for nodes that have the same plan. Attributes are compared as bytes, so they have no padding. */
 static bool alike(const mba_node *a, const mba_node *b)
 {
-    if (a->op != b->op || a->adds != b->adds) return false;
+    if (a->op != b->op || a->adds != b->adds || a->tf32 != b->tf32) return false;
     if (a->op->attr_bytes && memcmp(a->attr, b->attr, a->op->attr_bytes)) return false;
     for (int k = 0; k < MBA_IN_MAX + MBA_OUT_MAX; k++) {
         const mba_tensor *s = k < MBA_IN_MAX ? a->in[k] : a->out[k - MBA_IN_MAX];

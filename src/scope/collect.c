@@ -4,6 +4,7 @@
 
 #include "scope/describe.h"
 #include "train/feed.h"
+#include "train/run_options.h"
 
 static const double CEILING_S = 0.3; // seconds of measurement per ceiling
 
@@ -50,7 +51,7 @@ static mba_status events_under_ceilings(mba_collecting *c)
     mba_ceilings rates;
     if (c->options->steps_only) return mba_collect_cuda(c);
     if (c->options->ceilings) rates = *c->options->ceilings;
-    else MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute));
+    else MBA_TRY(mba_ceilings_measure_cuda(&rates, c->options->compute, c->session->graph->tf32));
     MBA_TRY(mba_describe_ceilings(c->store, &rates, c->session->device));
     return mba_collect_cuda(c);
 }
@@ -62,7 +63,8 @@ static mba_status describe(mba_collecting *c)
     MBA_TRY(mba_describe_device(s, c->session->device));
     MBA_TRY(mba_describe_model(s, c->session));
     MBA_TRY(mba_env_put_number(s, "run.units", "given", c->units, mba_task_unit(c->session->model.task)));
-    MBA_TRY(mba_env_put_text(s, "run.precision", "given", "%s", c->options->compute == MBA_BF16 ? "bf16" : "fp32"));
+    MBA_TRY(mba_env_put_text(s, "run.precision", "given", "%s",
+                             mba_precision_name(c->options->compute, c->session->graph->tf32)));
     MBA_TRY(mba_env_put_text(s, "run.data", "given", "SYNTHETIC: %s",
                              c->session->model.task == MBA_TASK_GRAPHS ? "made-up graphs of the preset's collection"
                                                                        : "random values"));

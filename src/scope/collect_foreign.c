@@ -130,7 +130,7 @@ static mba_status describe(mba_store *s, const mba_foreign_options *o, const mba
                                 "mambascope doctor");
     *machine = d->machine;
     MBA_TRY(mba_describe_device(s, d));
-    if (mba_ceilings_measure_cuda(&c, MBA_BF16) == MBA_OK) return mba_describe_ceilings(s, &c, d);
+    if (mba_ceilings_measure_cuda(&c, MBA_BF16, false) == MBA_OK) return mba_describe_ceilings(s, &c, d);
     snprintf(text, sizeof text, "the ceilings could not be measured: %.600s", mba_message());
     for (char *p = text; *p; p++)
         if (*p == '\n') *p = ' ';

@@ -128,7 +128,7 @@ static mba_status plan_with(mba_session *out, const search *s, const mba_device 
     so.device = d;
     so.backward = so.update = true;
     so.memory_bytes = INT64_MAX; // memory decides about recomputation, not about variants
-    if (m && m->precision) so.compute = MBA_BF16;
+    if (m && m->precision) so.compute = MBA_BF16, so.tf32 = false;
     if (m && !m->precision) MBA_TRY(mba_model_set(&so.model, m->text + strlen("--set ")));
     return mba_session_plan(out, &so);
 }

@@ -26,10 +26,7 @@ static mba_status options_of(mba_session_options *so, const mba_model_options *m
     if (so->model.task == MBA_TASK_TEXT && !shape.batch) shape.batch = 8;
     if (so->model.task == MBA_TASK_TEXT && !shape.length) shape.length = 2048;
     MBA_TRY(mba_model_shape(&so->model, &shape));
-    if (m->precision && strcmp(m->precision, "fp32") && strcmp(m->precision, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s\nfix: leave it out for bf16",
-                        m->precision);
-    so->compute = m->precision && !strcmp(m->precision, "fp32") ? MBA_F32 : MBA_BF16;
+    MBA_TRY(mba_precision_apply(m->precision, true, so));
     mba_model complete = so->model;
     return mba_model_complete(&complete);
 }

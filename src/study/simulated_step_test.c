@@ -24,7 +24,7 @@ static void a_workload_has_the_shape_it_is_given(void **state)
     assert_int_equal(mba_model_units(&r.session.model), 3 * 128);
     mba_simulated_end(&r);
     w.model.precision = "fp8";
-    assert_fails(mba_simulated_plan(&r, &w), MBA_E_ARG, "fp32 or bf16");
+    assert_fails(mba_simulated_plan(&r, &w), MBA_E_ARG, "fp32, tf32 or bf16");
     mba_simulated_end(&r);
 }
 

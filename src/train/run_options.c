@@ -34,17 +34,24 @@ static mba_status device_of(const mba_device **out, const char *text, int local_
     return mba_device_cuda(out, (int)n);
 }
 
-static mba_status precision_of(mba_dtype *out, const char *text, const mba_device *d)
+mba_status mba_precision_apply(const char *text, bool gpu, mba_session_options *o)
 {
-    const bool gpu = d->machine->cc > 0;
-    *out = gpu ? MBA_BF16 : MBA_F32;
-    if (text && strcmp(text, "fp32") && strcmp(text, "bf16"))
-        return mba_fail(MBA_E_ARG, "--precision must be fp32 or bf16, not %s", text);
-    if (text) *out = !strcmp(text, "bf16") ? MBA_BF16 : MBA_F32;
-    if (*out == MBA_BF16 && !gpu)
+    if (!text) text = gpu ? "bf16" : "fp32";
+    if (strcmp(text, "fp32") && strcmp(text, "tf32") && strcmp(text, "bf16"))
+        return mba_fail(MBA_E_ARG, "--precision must be fp32, tf32 or bf16, not %s", text);
+    if (strcmp(text, "fp32") && !gpu)
         return mba_fail(MBA_E_ARG,
-                        "bf16 is not available on the CPU\nfix: add --device cuda, or leave --precision out");
+                        "%s is not available on the CPU\nwhy: it has no tensor cores; its products are fp32\n"
+                        "fix: add --device cuda, or leave --precision out",
+                        text);
+    o->compute = strcmp(text, "bf16") ? MBA_F32 : MBA_BF16;
+    o->tf32 = !strcmp(text, "tf32");
     return MBA_OK;
+}
+
+const char *mba_precision_name(mba_dtype compute, bool tf32)
+{
+    return compute == MBA_BF16 ? "bf16" : tf32 ? "tf32" : "fp32";
 }
 
 static bool has_variant(const mba_variant *v, const char *name)
@@ -100,7 +107,7 @@ static mba_status variants_of(const char **out, const char *text)
 mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o)
 {
     MBA_TRY(device_of(&o->device, m->device, m->local_rank));
-    MBA_TRY(precision_of(&o->compute, m->precision, o->device));
+    MBA_TRY(mba_precision_apply(m->precision, o->device->machine->cc > 0, o));
     if (m->memory) o->memory_bytes = m->memory;
     if (m->variants) MBA_TRY(variants_of(&o->variants, m->variants));
     if (m->recompute) MBA_TRY(recompute_of(&o->recompute, m->recompute));

@@ -24,6 +24,12 @@ MBA_MUST mba_status mba_model_options_apply(const mba_model_options *m, mba_sess
 /* Device, precision, memory, recompute, variants and threads only: where the model comes from a checkpoint. */
 MBA_MUST mba_status mba_run_options_apply(const mba_model_options *m, mba_session_options *o);
 
+/* Sets the precision alone: "fp32", "tf32" or "bf16", the last two only on a GPU; NULL: bf16 there, otherwise fp32. */
+MBA_MUST mba_status mba_precision_apply(const char *text, bool gpu, mba_session_options *o);
+
+/* The word for it. */
+const char *mba_precision_name(mba_dtype compute, bool tf32);
+
 /* "--op conv1d=walk: the variant is now called persistent": an earlier name that was used, for people; NULL: none. */
 const char *mba_run_options_renamed(void);
 

@@ -88,6 +88,8 @@ static mba_status build_graph(mba_session *s, const mba_session_options *o, mba_
     MBA_TRY(mba_model_complete(&s->model));
     MBA_TRY(mba_graph_create(&s->graph));
     s->graph->recompute = recompute;
+    s->graph->tf32 = o->tf32;
+    mba_assert(!o->tf32 || o->compute != MBA_BF16);
     memcpy(s->graph->recompute_bytes_max, recompute_bytes, sizeof s->graph->recompute_bytes_max);
     s->graph->accumulate = o->accumulate;
     s->io = mba_model_build(s->graph, &s->model);

@@ -34,6 +34,7 @@ typedef struct mba_session_options {
     mba_model         model;            /* may be incomplete */
     const mba_device *device;           /* NULL: the CPU */
     mba_dtype         compute;          /* type of activations and products; MBA_NONE: fp32 */
+    bool              tf32;             /* with fp32, on a GPU: products in TF32 (core/graph.h) */
     bool              backward, update; /* update: with the optimizer, in training mode */
     bool              train;            /* training mode: batch statistics, drop path, dropout */
     bool              accumulate;       /* several micro-batches per update */

@@ -16,6 +16,9 @@
 /* A case with more values than this takes seconds. */
 static const int64_t VALUES_MAX = 450000;
 
+/* Between the errors of products in fp32 and in TF32, whose operands are rounded by up to 2^-11. */
+static const double TF32_LEAST = 0x1p-14;
+
 /* Of cases that differ in numbers and not in what threads do, one is enough here. */
 static bool of_numbers(const mba_case *c) { return strstr(c->note, "near ") && !strstr(c->note, "near 1e-8"); }
 
@@ -41,24 +44,33 @@ static int64_t values_of(const mba_op *op, const mba_case *c)
     return values;
 }
 
+/* A case in fp32, bf16 or TF32. */
+typedef struct precision {
+    const char *name;
+    mba_dtype   compute;
+    bool        tf32;
+    double      relative; /* largest error so far */
+} precision;
+
 /* One case in one order; 1 if it is wrong. */
-static int check_case(const mba_op *op, const mba_case *c, mba_dtype compute, emulated_order order)
+static int check_case(const mba_op *op, const mba_case *c, precision *in, emulated_order order)
 {
     const mba_device *d;
     const double      began = seconds();
-    const char *const type = compute == MBA_BF16 ? "bf16" : "fp32";
-    mba_check         one = { .once = true };
+    const char *const type = in->name;
+    mba_check         one = { .once = true, .tf32 = in->tf32 };
     assert_ok(mba_device_cuda(&d, 0));
     emulated_order_now = order;
-    const mba_status st = mba_check_case_on(&one, op, c, d, compute);
+    const mba_status st = mba_check_case_on(&one, op, c, d, in->compute);
     const bool       bad = st != MBA_OK || !(one.cpu_error <= 1) || one.strays;
     if (bad)
         printf("BAD %-20s %s \"%s\", %s: %.2f of its tolerance, %d strays %s\n", op->name, type, c->note,
                order == FORWARD ? "forward" : "reverse", one.cpu_error, one.strays, st == MBA_OK ? "" : mba_message());
     if (getenv("MBA_TEST_OPS"))
-        printf("    %-20s %s \"%s\", order %d: %.2f of its tolerance, %.2f s\n", op->name, type, c->note, order,
-               one.cpu_error, seconds() - began);
+        printf("    %-20s %s \"%s\", order %d: %.2f of its tolerance (%.1e relative), %.2f s\n", op->name, type,
+               c->note, order, one.cpu_error, one.cpu_relative, seconds() - began);
     fflush(stdout);
+    if (one.cpu_relative > in->relative) in->relative = one.cpu_relative;
     return bad;
 }
 
@@ -70,7 +82,9 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
     for (int i = 0; mba_ops[i]; i++) {
         const mba_op *op = mba_ops[i];
         const double  began = seconds();
-        int           cases = 0;
+        precision     in[] = { { "fp32", MBA_F32, false, 0 }, { "bf16", MBA_BF16, false, 0 } },
+                  tf32 = { "tf32", MBA_F32, true, 0 };
+        int cases = 0;
         if (!wanted(op->name) || of_a_library(op)) continue;
         for (int k = 0; (c = case_of(op, k)); k++) {
             if (!wanted_case(k)) continue;
@@ -82,10 +96,13 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
             }
             for (int how = 0; how < 4; how++)
                 if (!(op == &mba_op_ssd && (how >> 1 & 1) != cases % 2))
-                    wrong += check_case(op, c, how & 1 ? MBA_BF16 : MBA_F32, how & 2 ? REVERSE : FORWARD);
+                    wrong += check_case(op, c, &in[how & 1], how & 2 ? REVERSE : FORWARD);
+            if (op->tf32) wrong += check_case(op, c, &tf32, cases % 2 ? REVERSE : FORWARD);
             cases++;
         }
         if (cases) printf("    %-20s %2d cases in %.1f s\n", op->name, cases, seconds() - began);
+        if (cases && op->tf32) printf("    errors in fp32 %.1e, in tf32 %.1e\n", in[0].relative, tf32.relative);
+        wrong += cases && op->tf32 && !(in[0].relative < TF32_LEAST && tf32.relative > TF32_LEAST);
         fflush(stdout);
         looked_at += cases;
     }

@@ -67,7 +67,8 @@ static inline void ptx_rcp_approx_ftz_f32(float &to, float x) { to = emulated_fl
 static inline void ptx_tanh_approx_f32(float &to, float x) { to = tanhf(x); }
 static inline void ptx_cvt_rna_tf32_f32(uint32_t &to, float x)
 {
-    to = (__float_as_uint(x) + (1u << 12)) & ~((1u << 13) - 1); // to nearest, ties away from zero
+    // To nearest, ties away from zero; any NaN is the same NaN.
+    to = isnan(x) ? 0x7fffffffu : (__float_as_uint(x) + (1u << 12)) & ~((1u << 13) - 1);
 }
 
 static inline float    emulated_low(uint32_t x) { return __uint_as_float(x << 16); }

@@ -2,6 +2,7 @@
 /* runtime.c -- the device in place of a GPU, and what launchers call of src/device/cuda and of cuBLASLt. Launchers of
  * kernels that sm_80 does not have refuse. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/device.h"
 #include "core/op.h"
@@ -47,6 +48,17 @@ static float value(const void *x, mba_dtype type, int64_t i)
     return type == MBA_BF16 ? mba_from_bf16(((const uint16_t *)x)[i]) : ((const float *)x)[i];
 }
 
+/* An operand as tensor cores see it: TF32 has no low 13 bits. */
+static double operand(const mba_cuda_gemm_args *g, const void *x, int64_t i)
+{
+    float    v = value(x, g->in, i);
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (g->tf32 && g->in == MBA_F32) bits &= 0xffffe000u;
+    memcpy(&v, &bits, sizeof bits);
+    return v;
+}
+
 mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
 {
     for (int64_t b = 0; b < (g->batch ? g->batch : 1); b++)
@@ -55,8 +67,8 @@ mba_status mba_cuda_gemm(const mba_cuda_gemm_args *g)
                 const int64_t to = b * g->step_c + i * g->ldc + j;
                 double        sum = (g->bias ? value(g->bias, g->out, j) : 0) + (g->adds ? value(g->c, g->out, to) : 0);
                 for (int64_t k = 0; k < g->k; k++)
-                    sum += (double)value(g->a, g->in, b * g->step_a + (g->ta ? k * g->lda + i : i * g->lda + k))
-                           * value(g->b, g->in, b * g->step_b + (g->tb ? j * g->ldb + k : k * g->ldb + j));
+                    sum += operand(g, g->a, b * g->step_a + (g->ta ? k * g->lda + i : i * g->lda + k))
+                           * operand(g, g->b, b * g->step_b + (g->tb ? j * g->ldb + k : k * g->ldb + j));
                 if (g->out == MBA_BF16) ((uint16_t *)g->c)[to] = mba_to_bf16((float)sum);
                 else ((float *)g->c)[to] = (float)sum;
             }

@@ -30,8 +30,9 @@ double mba_ceilings_floor(const mba_ceilings *c, mba_cost cost);
 /* Whether memory decides that floor. */
 bool mba_ceilings_memory_bound(const mba_ceilings *c, mba_cost cost);
 
-/* The same rates of the GPU in use, in fp32 or bf16; an error if this build or machine has none. */
-MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute);
+/* The same rates of the GPU in use, in fp32 (tf32: with products in TF32) or bf16; an error if this build or machine
+ * has none. */
+MBA_MUST mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute, bool tf32);
 
 /* Seconds of a copy on the GPU in use that moves `bytes`, half read and half written, with cold L2: the best of
  * `repeats` runs of several copy kernels. */

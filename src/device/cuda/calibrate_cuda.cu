@@ -301,10 +301,10 @@ static mba_status read_products(const bench *b)
             const double r = 4096.0 * WARPS_MMA * TRIPS * 4 / x / peak;
             return r < 1 ? r : 1;
         }));
-    MBA_TRY(mba_ceilings_measure_cuda(&c, MBA_BF16));
+    MBA_TRY(mba_ceilings_measure_cuda(&c, MBA_BF16, false));
     add(b, "clk_mma", "cuBLASLt, 8192 cubed, random numbers, 97 % of its waves full",
         { c.tensor_flops / (0.97 * peak * sms) / 1e9 });
-    MBA_TRY(mba_ceilings_measure_cuda(&c, MBA_F32));
+    MBA_TRY(mba_ceilings_measure_cuda(&c, MBA_F32, false));
     add(b, "mma32", "cuBLASLt, 8192 cubed, fp32 without TF32", { c.tensor_flops / (b->clk * 1e9 * sms) });
     return MBA_OK;
 }

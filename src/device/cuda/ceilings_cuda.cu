@@ -134,8 +134,8 @@ static mba_status launched(void)
     return MBA_OK;
 }
 
-static mba_status measure(mba_ceilings *out, mba_dtype compute, int sms, cudaStream_t s, char *x, char *y, char *z,
-                          char *work)
+static mba_status measure(mba_ceilings *out, mba_dtype compute, bool tf32, int sms, cudaStream_t s, char *x, char *y,
+                          char *z, char *work)
 {
     double        t = 0;
     const int     blocks = sms * BLOCKS_SM;
@@ -165,19 +165,20 @@ static mba_status measure(mba_ceilings *out, mba_dtype compute, int sms, cudaStr
     g.c = z;
     g.work = work;
     g.in = g.out = compute;
+    g.tf32 = tf32;
     g.stream = s;
     MBA_TRY(best_of(&t, s, [=] { return mba_cuda_gemm(&g); }));
     out->tensor_flops = 2.0 * SIDE * SIDE * (double)SIDE / t;
     return MBA_OK;
 }
 
-extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
+extern "C" mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute, bool tf32)
 {
     const mba_device *d;
     char             *p = NULL;
     MBA_TRY(mba_device_cuda(&d, 0));
     CUDA_TRY(cudaMalloc(&p, 3 * (size_t)COPY_BYTES + MBA_CUDA_GEMM_WORK_BYTES));
-    const mba_status st = measure(out, compute, d->machine->sm, (cudaStream_t)d->stream, p, p + COPY_BYTES,
+    const mba_status st = measure(out, compute, tf32, d->machine->sm, (cudaStream_t)d->stream, p, p + COPY_BYTES,
                                   p + 2 * (size_t)COPY_BYTES, p + 3 * (size_t)COPY_BYTES);
     cudaFree(p);
     return st;

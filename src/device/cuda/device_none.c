@@ -18,9 +18,9 @@ mba_status mba_device_cuda(const mba_device **out, int ordinal)
 
 int mba_cuda_count(void) { return 0; }
 
-mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute)
+mba_status mba_ceilings_measure_cuda(mba_ceilings *out, mba_dtype compute, bool tf32)
 {
-    (void)out, (void)compute;
+    (void)out, (void)compute, (void)tf32;
     return mba_fail(MBA_E_UNSUPPORTED, "cannot measure a GPU\nwhy: this program was built without CUDA");
 }
 

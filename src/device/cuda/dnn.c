@@ -26,7 +26,7 @@ static const mba_library_name names[] = { FUNCTIONS(ENTRY){ NULL, 0 } };
 enum { SHAPES_MAX = 1024, ANSWERS_MAX = 16 };
 
 typedef struct shape {
-    int64_t B, H, W, Ci, Ho, Wo, Co, kh, kw, stride, pad, pitch_x, pitch_y, kind, dtype;
+    int64_t B, H, W, Ci, Ho, Wo, Co, kh, kw, stride, pad, pitch_x, pitch_y, kind, dtype, tf32;
 } shape;
 
 typedef struct choice {
@@ -78,7 +78,10 @@ static mba_status describe(choice *c)
         dnn.f.cudnnSetFilter4dDescriptor(c->w, t, CUDNN_TENSOR_NHWC, (int)s->Co, (int)s->Ci, (int)s->kh, (int)s->kw));
     DNN_TRY(dnn.f.cudnnSetConvolution2dDescriptor(c->conv, (int)s->pad, (int)s->pad, (int)s->stride, (int)s->stride, 1,
                                                   1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
-    DNN_TRY(dnn.f.cudnnSetConvolutionMathType(c->conv, s->dtype == MBA_BF16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
+    const cudnnMathType_t math = s->dtype == MBA_BF16 ? CUDNN_TENSOR_OP_MATH
+                                 : s->tf32            ? CUDNN_DEFAULT_MATH // permits TF32 for fp32
+                                                      : CUDNN_FMA_MATH;
+    DNN_TRY(dnn.f.cudnnSetConvolutionMathType(c->conv, math));
     return MBA_OK;
 }
 
@@ -136,8 +139,8 @@ static mba_status find(const choice **out, const shape *s)
 
 mba_status mba_cuda_conv2d(const mba_cuda_conv *c)
 {
-    const shape key = { c->B,  c->H,      c->W,   c->Ci,      c->Ho,      c->Wo,   c->Co,   c->kh,
-                        c->kw, c->stride, c->pad, c->pitch_x, c->pitch_y, c->kind, c->dtype },
+    const shape key = { c->B,  c->H,      c->W,   c->Ci,      c->Ho,      c->Wo,   c->Co,    c->kh,
+                        c->kw, c->stride, c->pad, c->pitch_x, c->pitch_y, c->kind, c->dtype, c->tf32 },
                 *s = &key;
     const float   one = 1, beta = c->adds ? 1 : 0;
     const choice *k = NULL;

@@ -2,7 +2,7 @@
 /* dnn.h -- image convolutions by cuDNN: channels last, filters (out, height, width, in), one type, fp32 sums.
  *
  * The kernel is the library's first choice among those that are deterministic and fit the workspace. It is chosen once
- * per shape, before a step is captured. fp32 is multiplied in fp32 (no TF32). */
+ * per shape, before a step is captured. fp32 is multiplied in fp32, or with `tf32` in TF32. */
 #ifndef MBA_CUDA_DNN_H
 #define MBA_CUDA_DNN_H
 
@@ -18,6 +18,7 @@ typedef struct mba_cuda_conv {
     mba_conv_kind kind;
     mba_dtype     dtype;
     bool          adds;             /* DATA: adds to dx */
+    bool          tf32;             /* of fp32 pixels */
     void         *x, *w, *y, *work; /* FORWARD writes y, DATA x, FILTER w */
     void         *stream;
 } mba_cuda_conv;

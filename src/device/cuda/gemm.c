@@ -29,7 +29,7 @@ enum { SHAPES_MAX = 4096, CANDIDATES_MAX = 16 };
 /* The key of the cache: what the choice of a kernel depends on; compared as bytes. */
 typedef struct shape {
     int64_t m, n, k, lda, ldb, ldc, batch, step_a, step_b, step_c;
-    int32_t in, out, ta, tb, adds, bias, align_a, align_b, align_c;
+    int32_t in, out, ta, tb, adds, bias, align_a, align_b, align_c, tf32;
 } shape;
 
 typedef struct choice {
@@ -162,7 +162,7 @@ static int sm_count(void)
 
 static const mba_cuda_algorithm *measured_for(const shape *s)
 {
-    if (!sm_count() || s->batch > 1) return NULL;
+    if (!sm_count() || s->batch > 1 || s->tf32) return NULL;
     for (const measured *x = choices; x->m; x++)
         if (x->m == s->m && x->n == s->n && x->k == s->k && x->ta == s->ta && x->tb == s->tb && x->in == s->in
             && x->out == s->out && x->adds == s->adds && x->bias == s->bias)
@@ -205,9 +205,10 @@ static mba_status add_bias(const choice *c)
 
 static mba_status choose(choice *c)
 {
-    const shape            *s = &c->key;
-    const cublasOperation_t na = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N, nb = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    LT_TRY(lt.f.cublasLtMatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const shape              *s = &c->key;
+    const cublasOperation_t   na = s->tb ? CUBLAS_OP_T : CUBLAS_OP_N, nb = s->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasComputeType_t sums = s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    LT_TRY(lt.f.cublasLtMatmulDescCreate(&c->op, sums, CUDA_R_32F));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &na, sizeof na));
     LT_TRY(lt.f.cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &nb, sizeof nb));
     if (s->bias) MBA_TRY(add_bias(c));
@@ -265,10 +266,26 @@ static mba_status multiply_unsplit(const mba_cuda_gemm_args *g)
     choice *c = NULL;
     shape   key;
     memset(&key, 0, sizeof key); // padding too
-    key = (shape){ g->m,           g->n,      g->k,      g->lda,          g->ldb,          g->ldc,
-                   g->batch,       g->step_a, g->step_b, g->step_c,       (int32_t)g->in,  (int32_t)g->out,
-                   g->ta,          g->tb,     g->adds,   g->bias != NULL, alignment(g->a), alignment(g->b),
-                   alignment(g->c) };
+    key = (shape){ .m = g->m,
+                   .n = g->n,
+                   .k = g->k,
+                   .lda = g->lda,
+                   .ldb = g->ldb,
+                   .ldc = g->ldc,
+                   .batch = g->batch,
+                   .step_a = g->step_a,
+                   .step_b = g->step_b,
+                   .step_c = g->step_c,
+                   .in = (int32_t)g->in,
+                   .out = (int32_t)g->out,
+                   .ta = g->ta,
+                   .tb = g->tb,
+                   .adds = g->adds,
+                   .bias = g->bias != NULL,
+                   .align_a = alignment(g->a),
+                   .align_b = alignment(g->b),
+                   .align_c = alignment(g->c),
+                   .tf32 = g->tf32 && g->in == MBA_F32 };
     const shape *s = &key;
     MBA_TRY(find(&c, s, g));
     if (c->none)

@@ -9,7 +9,7 @@
  *                                                  .stream = .. }));
  *
  * Returns MBA_E_UNSUPPORTED, and does nothing, if the library has no kernel for the shape (unaligned bf16 rows). fp32
- * operands are multiplied in fp32 (no TF32); products of bf16 operands are summed in fp32. */
+ * operands are multiplied in fp32, or with `tf32` in TF32. Sums are fp32. */
 #ifndef MBA_CUDA_GEMM_H
 #define MBA_CUDA_GEMM_H
 
@@ -25,7 +25,8 @@ typedef struct mba_cuda_gemm_args {
     mba_dtype   in, out;
     const void *bias; /* (n), of C's type, added to every row; NULL: none */
     bool        ta, tb, adds;
-    bool        cut; /* may be split in two if that takes fewer waves of tiles */
+    bool        tf32; /* of fp32 operands */
+    bool        cut;  /* may be split in two if that takes fewer waves of tiles */
     void       *stream;
 } mba_cuda_gemm_args;
 

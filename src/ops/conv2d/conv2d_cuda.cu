@@ -101,6 +101,7 @@ template <typename T> static mba_cuda_conv prepare(const mba_call *c, mba_conv_k
     k.pitch_y = mba_ld(y);
     k.kind = kind;
     k.dtype = n->in[X]->type.dtype;
+    k.tf32 = n->tf32;
     k.work = mba_cuda_scratch(c, CUDA_LIBRARY);
     k.stream = c->stream;
     k.x = d.Ci == k.Ci ? c->in[X] : mba_cuda_scratch(c, CUDA_PIXELS);

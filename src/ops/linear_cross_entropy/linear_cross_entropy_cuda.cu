@@ -171,6 +171,7 @@ static mba_status by_library(const mba_call *c, int k, mba_cuda_gemm_args *g)
 {
     (void)k;
     g->work = mba_cuda_scratch(c, LIBRARY);
+    g->tf32 = c->node->tf32;
     g->stream = c->stream;
     return mba_cuda_gemm(g);
 }

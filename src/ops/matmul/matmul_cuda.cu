@@ -18,6 +18,7 @@ static mba_cuda_gemm_args product_of(const mba_call *c)
     g.ta = t->ta;
     g.tb = t->tb;
     g.adds = mba_adds(n, C);
+    g.tf32 = n->tf32;
     g.a = c->in[A];
     g.lda = mba_ld(n->in[A]);
     g.in = n->in[A]->type.dtype;

@@ -235,6 +235,39 @@ static void plans_count_the_products_that_warps_issue(void **state)
     assert_int_equal(seen, 280);
 }
 
+/* In fp32 `fma` multiplies three TF32 operands for one; in TF32 one, so that nothing but that and its work changes. */
+static void a_tf32_product_is_one_of_three(void **state)
+{
+    (void)state;
+    static const mba_case c = { { 1, 1001, 6, 64, 2, 128, 128, MODEL }, "odd" };
+    double                arithmetic[2] = { 0 };
+    int                   seen[2] = { 0 };
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        mba_case_graph o;
+        mba_plan       p;
+        assert_ok(mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ .compute = MBA_F32, .tf32 = tf32 }));
+        for (int32_t k = 0; k < o.g->nnodes; k++) {
+            const mba_node    *n = o.g->nodes[k];
+            const mba_variant *v = n->op->cuda;
+            if (n->op != &mba_op_ssd && n->op != &mba_op_ssd_bwd) continue;
+            const ssd_dims d = ssd_dims_of(n);
+            while (strcmp(v->name, "fma")) v++;
+            assert_ok(mba_plan_variant(&p, NULL, o.g->arena, n, v, &machines[1]));
+            for (int l = 0; l < p.nlaunches; l++) {
+                const double want = expected_fma_flops(&d, p.launch[l].kernel);
+                if (want < 0) continue;
+                assert_near(mba_launch_work(&p.launch[l], MBA_MMA) / want, tf32 ? 1. / 3 : 1, 1e-12);
+                arithmetic[tf32] += mba_launch_work(&p.launch[l], MBA_FMA);
+                seen[tf32]++;
+            }
+        }
+        mba_graph_destroy(o.g);
+    }
+    assert_int_equal(seen[0], 3 + 9); // forward, backward
+    assert_int_equal(seen[1], seen[0]);
+    assert_true(arithmetic[1] < arithmetic[0]);
+}
+
 /* ---- `exact`: wgmma counted by the loops of its kernels (ssd_fused_consumer.cuh, ssd_fused_bc_chunk.cuh) ---- */
 
 static double exact_flops(const ssd_dims *d, const ssd_segments *r, const char *kernel, bool output, bool rev)
@@ -517,7 +550,8 @@ static void fma_refuses_tokens_too_far_apart(void **state)
 MBA_TEST_MAIN(cmocka_unit_test(steps_of_the_ladder_differ_from_chunked_in_one_thing),
               cmocka_unit_test(backward_uses_what_its_own_forward_saved),
               cmocka_unit_test(split_covers_every_chunk_once),
-              cmocka_unit_test(plans_count_the_products_that_warps_issue), cmocka_unit_test(exact_counts_residuals_too),
+              cmocka_unit_test(plans_count_the_products_that_warps_issue),
+              cmocka_unit_test(a_tf32_product_is_one_of_three), cmocka_unit_test(exact_counts_residuals_too),
               cmocka_unit_test(published_shapes_are_fused), cmocka_unit_test(states_are_counted_from_the_data),
               cmocka_unit_test(wide_range_heads_are_counted_from_the_data),
               cmocka_unit_test(fma_refuses_tokens_too_far_apart))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ssd_fma.cuh -- variant `fma` of ssd: products of fp32 operands as three of TF32 (ssd_fma_product.cuh), for any size,
- * any chunk, fp32 or bf16. It takes everything that the other variants refuse. The kernels correspond to those of
- * ssd_mma*.cuh; the vector kernels between them are in ssd_steps.cuh, the launchers in ssd_cuda.cu.
+ * any chunk, fp32 or bf16; as one in sessions with --precision tf32. It takes everything that the other variants
+ * refuse. The kernels correspond to those of ssd_mma*.cuh; the vector kernels between them are in ssd_steps.cuh, the
+ * launchers in ssd_cuda.cu.
  *
  * kernel     chunk_state_fwd_fma, chunk_scan_bwd_dstates_fma, bmm_chunk_fwd_fma, chunk_scan_fwd_fma,
  *            chunk_scan_chunk_state_bwd_dx_fma, chunk_state_bwd_db_fma, chunk_scan_bwd_dc_fma, chunk_scan_bwd_dcb_fma,
@@ -54,7 +55,7 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
     const auto    u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
     const auto    v = operand_of(OUTPUT ? a.cm : a.bm, b, (int64_t)c * a.Q, h / a.J, real, a.N);
     float         acc[8][4] = {};
-    multiply<false, false>(
+    multiply<A::SPLIT, false, false>(
         acc, s, real, [&](float(&f)[4], int i, int l) { u.across(f, l, p0 + i); },
         [&](float(&f)[4], int j, int l) { v.across(f, l, n0 + j); },
         [&](int l) { return l >= real ? 0
@@ -104,7 +105,7 @@ template <typename A> __global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chun
     const auto u = operand_of(a.cm, b, (int64_t)c * a.Q, g, real, a.N),
                v = operand_of(a.bm, b, (int64_t)c * a.Q, g, real, a.N);
     float acc[8][4] = {};
-    multiply<true, true>(
+    multiply<A::SPLIT, true, true>(
         acc, t, a.N, [&](float(&f)[4], int i, int k) { u.along(f, l0 + i, k); },
         [&](float(&f)[4], int j, int k) { v.along(f, s0 + j, k); });
     for_pairs(acc, [&](int i, int j, float(&f)[2]) {
@@ -132,13 +133,13 @@ static __device__ __forceinline__ void multiply_pairs(float (&acc)[8][4], fma_ti
     const int    r0 = k.r0, real = k.real, beyond = r0 + SSD_TILE, p = REV ? beyond - 1 : r0;
     const float *cb = a.cb + k.pairs;
     if (!REV)
-        multiply<true, false>(
+        multiply<A::SPLIT, true, false>(
             acc, t, r0,
             [&](float(&f)[4], int i, int s) { load_some(f, cb + (int64_t)(r0 + i) * a.Q + s, r0 + i < real ? 4 : 0); },
             [&](float(&f)[4], int j, int s) { v.across(f, s, k.p0 + j); },
             [&](int s) { return s < r0 ? decay_between(a, k.at, p, s) * a.step[k.at + s] : 0; });
     else
-        multiply<false, false>(
+        multiply<A::SPLIT, false, false>(
             acc, t, real - beyond,
             [&](float(&f)[4], int i, int l) {
                 load_across(f, cb + (int64_t)(beyond + l) * a.Q + r0 + i, a.Q, real - beyond - l);
@@ -152,7 +153,7 @@ static __device__ __forceinline__ void multiply_pairs(float (&acc)[8][4], fma_ti
             for (int e = 0; e < 2; e++) f[e] *= d;
         });
     const int warp = (int)threadIdx.x / 32 * 16;
-    multiply<!REV, false>(
+    multiply<A::SPLIT, !REV, false>(
         acc, t, min(SSD_TILE, real - r0),
         [&](float(&f)[4], int i, int j) {
             for (int e = 0; e < 4; e++) {
@@ -214,7 +215,7 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     multiply_pairs<REV>(acc, t, a, k, v);
     const auto            u = operand_of(REV ? a.bm : a.cm, k.b, l0, k.h / a.J, k.real, a.N);
     const typename A::ST *state = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h);
-    multiply<true, true>(
+    multiply<A::SPLIT, true, true>(
         acc, t, a.N,
         [&](float(&f)[4], int i, int n) {
             u.along(f, r0 + i, n);
@@ -285,7 +286,7 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void sum_ov
         const int64_t         at = steps_at(a, b, h, c);
         const typename A::ST *state = (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, h);
         float                 acc[8][4] = {};
-        multiply<true, false>(
+        multiply<A::SPLIT, true, false>(
             acc, t, a.P, [&](float(&f)[4], int i, int p) { u.along(f, r0 + i, p); },
             [&](float(&f)[4], int j, int p) {
                 load_across(f, state + p * a.N + n0 + j, a.N, n0 + j < a.N ? a.P - p : 0);
@@ -384,7 +385,7 @@ __global__ void __launch_bounds__(FMA_THREADS, 2) chunk_scan_bwd_dcb_fma(const _
         const int64_t        at = steps_at(a, b, h, c);
         const pair_decays<A> decays(a, at, l0, s0, real);
         float                acc[8][4] = {}, cols[8][2] = {}, rows[2] = {};
-        multiply<true, true>(
+        multiply<A::SPLIT, true, true>(
             acc, t, a.P, [&](float(&f)[4], int i, int p) { u.along(f, l0 + i, p); },
             [&](float(&f)[4], int j, int p) { v.along(f, s0 + j, p); });
         const int zero = unknown_zero();
@@ -442,7 +443,7 @@ __global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chunk_bwd_fma(const __grid
     const float  *dcb = a.dcb + pairs;
     float         acc[8][4] = {};
     if (OUTPUT)
-        multiply<true, false>(
+        multiply<A::SPLIT, true, false>(
             acc, t, min(r0 + SSD_TILE, real),
             [&](float(&f)[4], int i, int s) {
                 const int l = r0 + i;
@@ -450,7 +451,7 @@ __global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chunk_bwd_fma(const __grid
             },
             [&](float(&f)[4], int j, int s) { v.across(f, s, n0 + j); });
     else
-        multiply<false, false>(
+        multiply<A::SPLIT, false, false>(
             acc, t, real - r0,
             [&](float(&f)[4], int i, int k) {
                 for (int e = 0; e < 4; e++)

@@ -4,13 +4,14 @@
  *
  *     __shared__ fma_tiles t;
  *     float acc[8][4] = {};
- *     multiply<true, false>(acc, t, K, [&](float (&v)[4], int i, int k) { u.along(v, i, k); },
+ *     multiply<A::SPLIT, true, false>(acc, t, K, [&](float (&v)[4], int i, int k) { u.along(v, i, k); },
  *                           [&](float (&v)[4], int j, int k) { w.across(v, k, j); });
  *     for_pairs(acc, [&](int i, int j, float (&v)[2]) { store_pair(to + i * N + j, v, N - j); });
  *
- * Tensor cores multiply TF32, of 11 bits. An operand is the sum of two such numbers, and a product three of theirs: 22
- * bits, half as exact as fp32 (3 x bf16, twice as fast, has 16 bits and fails the tests by up to 4 times their
- * tolerance). Operands pass through registers to shared memory: scaled, and zero outside their ranges. */
+ * Tensor cores multiply TF32, of 11 bits. With SPLIT an operand is the sum of two such numbers, and a product three of
+ * theirs: 22 bits, half as exact as fp32 (3 x bf16, twice as fast, has 16 bits and fails the tests by up to 4 times
+ * their tolerance). Without it (--precision tf32) a product is one, of operands rounded to nearest. Operands pass
+ * through registers to shared memory: scaled, and zero outside their ranges. */
 #ifndef MBA_SSD_FMA_PRODUCT_CUH
 #define MBA_SSD_FMA_PRODUCT_CUH
 
@@ -20,6 +21,11 @@
 #include "ops/ssd/ssd_task.cuh"
 
 enum { FMA_K = 16, FMA_THREADS = 128 };
+
+/* SPLIT: see above. Vector kernels take the base, so that both have the same. */
+template <typename TT, bool S> struct fma_task : task<TT, double, float> {
+    static constexpr bool SPLIT = S;
+};
 
 /* Two stages, [i][k] and [j][k] with four k per vector; red: column sums of warps. */
 struct fma_tiles {
@@ -43,9 +49,29 @@ template <bool ROUND> static __device__ __forceinline__ void split_tf32(float (&
     }
 }
 
+/* Four operands as shared memory holds them. cvt.rna keeps NaN; rounding by adding half a unit makes zero of some. */
+template <bool SPLIT> static __device__ __forceinline__ float4 quad_of(const float (&v)[4])
+{
+    if constexpr (SPLIT) return make_float4(v[0], v[1], v[2], v[3]);
+    else return make_float4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+}
+
 /* acc += A B of one stage: 16 rows of this warp, 64 columns. Lane t of a row has k 4t .. 4t + 3, in two steps. Tensor
- * cores truncate their sums, so that long ones are fp32 additions. */
-static __device__ __forceinline__ void multiply_stage(float (&acc)[8][4], const float4 *a, const float4 *b)
+ * cores truncate their sums. That is 2^-23 per 8 k, far less than TF32 rounds from operands. */
+static __device__ __forceinline__ void multiply_rounded(float (&acc)[8][4], const float4 *a, const float4 *b)
+{
+    const int    row = (threadIdx.x & 31) / 4, t = threadIdx.x & 3, first = (int)threadIdx.x / 32 * 16 + row;
+    const float4 u = a[quad_at(first, t)], v = a[quad_at(first + 8, t)];
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        const float4 w = b[quad_at(8 * n + row, t)];
+        mma_tf32_k8(acc[n], u.x, v.x, u.y, v.y, w.x, w.y);
+        mma_tf32_k8(acc[n], u.z, v.z, u.w, v.w, w.z, w.w);
+    }
+}
+
+/* The same of split operands. Long sums are fp32 additions, which do not truncate. */
+static __device__ __forceinline__ void multiply_split(float (&acc)[8][4], const float4 *a, const float4 *b)
 {
     const int row = (threadIdx.x & 31) / 4, t = threadIdx.x & 3, first = (int)threadIdx.x / 32 * 16 + row;
     float     hi[2][4], lo[2][4];
@@ -93,7 +119,7 @@ template <typename F> static __device__ __forceinline__ void  scale_quad(float (
 /* acc += A B for the tile; warp w owns rows 16 w .. 16 w + 15 (row_of, column_of). a(v, i, k) and b(v, j, k) set the
  * operands of k .. k + 3, zero out of range; scale(k) multiplies those of a. AK, BK: k is the contiguous axis of A,
  * of B. */
-template <bool AK, bool BK, typename FA, typename FB, typename FS = no_scale>
+template <bool SPLIT, bool AK, bool BK, typename FA, typename FB, typename FS = no_scale>
 static __device__ __forceinline__ void multiply(float (&acc)[8][4], fma_tiles &s, int K, const FA &a, const FB &b,
                                                 const FS &scale = {}, k_range live = { 0, INT_MAX })
 {
@@ -113,15 +139,15 @@ static __device__ __forceinline__ void multiply(float (&acc)[8][4], fma_tiles &s
         if (k0 >= 0) {
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                s.a[stage][quad_at(quad_row<AK>(j), quad_k<AK>(j) / 4)] = make_float4(u[j][0], u[j][1], u[j][2],
-                                                                                      u[j][3]);
-                s.b[stage][quad_at(quad_row<BK>(j), quad_k<BK>(j) / 4)] = make_float4(v[j][0], v[j][1], v[j][2],
-                                                                                      v[j][3]);
+                s.a[stage][quad_at(quad_row<AK>(j), quad_k<AK>(j) / 4)] = quad_of<SPLIT>(u[j]);
+                s.b[stage][quad_at(quad_row<BK>(j), quad_k<BK>(j) / 4)] = quad_of<SPLIT>(v[j]);
             }
             __syncthreads();
         }
         if (k0 + FMA_K < K) fetch(k0 + FMA_K);
-        if (k0 >= 0 && k0 + FMA_K > live.first && k0 <= live.last) multiply_stage(acc, s.a[stage], s.b[stage]);
+        if (k0 < 0 || k0 + FMA_K <= live.first || k0 > live.last) continue;
+        if constexpr (SPLIT) multiply_split(acc, s.a[stage], s.b[stage]);
+        else multiply_rounded(acc, s.a[stage], s.b[stage]);
     }
 }
 

@@ -2,9 +2,10 @@
 /* ssd_plan.c -- launch plans of ssd's multi-kernel variants: `chunked`, `persistent*`, `bc_fused` and `fma`.
  *
  * `chunked`: bf16 products on tensor cores (ssd_mma*.cuh), states and C B^T in bf16. `fma`: three TF32 products for one
- * in fp32 (ssd_fma.cuh), everything else in fp32, cumulative decays in double. The vector kernels are the same
- * (ssd_steps.cuh). `persistent*`: the launches of `chunked` with as many blocks as fit. `bc_fused`: one launch less,
- * see plan_bc_scan. Instruction counts per lane are counted in the SASS where a phase names a kernel. */
+ * in fp32 (ssd_fma.cuh), or one if the node says TF32, everything else in fp32, cumulative decays in double. The vector
+ * kernels are the same (ssd_steps.cuh). `persistent*`: the launches of `chunked` with as many blocks as fit.
+ * `bc_fused`: one launch less, see plan_bc_scan. Instruction counts per lane are counted in the SASS where a phase
+ * names a kernel. */
 #include "core/device.h"
 #include "ops/heads.h"
 #include "ops/ssd/ssd.h"
@@ -42,6 +43,7 @@ typedef struct plan_builder {
     int64_t            chunks; /* chunks of all sequences */
     ssd_baseline_kind  kind;
     bool               tensor;
+    bool               tf32; /* `fma` with one TF32 product for one in fp32 */
     const mba_machine *m;
 } plan_builder;
 
@@ -225,9 +227,9 @@ static void plan_parts(const plan_builder *w)
 /* ---- products: a block multiplies (m, k) by (k, n) in steps through a ring, and scales operands ---- */
 
 typedef struct product {
-    const char *kernel[2]; /* of `fma`, of the others; regs too */
+    const char *kernel[2]; /* of `fma`, of the others */
     int64_t     grid;
-    int         block, regs[2], stages;
+    int         block, regs[3], stages; /* regs: as `kernel`; of `fma` with one TF32 product */
     size_t      smem_bytes;
     double      tile[2], trips;  /* m, n: a step multiplies (m, 64) by (64, n) */
     double      share;           /* share_of the 64 */
@@ -293,11 +295,10 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
     if (q->sharers) mba_phase_share(l, q->sharers);
     mba_phase_move(l, copy, right, q->right.bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, (w->tensor ? 2 : 3 * 2) * q->tile[0] * q->tile[1] * T * done, NULL);
-    if (!w->tensor) { // a warp and 16 of k: 40 operands in two parts each, 32 sums
-        mba_phase_work(l, MBA_ALU, 6 * T * T * done, NULL);
-        mba_phase_work(l, MBA_FMA, 9 * T * T * done, NULL);
-    }
+    mba_phase_work(l, MBA_MMA, (w->tensor || w->tf32 ? 2 : 3 * 2) * q->tile[0] * q->tile[1] * T * done, NULL);
+    // A thread and 16 of k: 40 operands in two parts each, 32 sums; TF32: 16 operands, rounded by three instructions.
+    if (!w->tensor) mba_phase_work(l, MBA_ALU, 6 * T * T * done, NULL);
+    if (!w->tensor && !w->tf32) mba_phase_work(l, MBA_FMA, 9 * T * T * done, NULL);
     const char *mix = q->alu > 0 ? q->kernel[1] : NULL;
     if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, mix);
     if (q->alu > 0) mba_phase_work(l, MBA_ALU, q->alu, mix);
@@ -308,10 +309,10 @@ static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q
 static void plan_product(const plan_builder *w, const product *q)
 {
     const mba_class cls = !w->tensor || q->fma > 0 ? MBA_MIXED : MBA_TENSOR;
-    mba_launch   *l = begin_tiles(w, q->kernel[w->tensor], cls, q->grid, w->tensor ? q->block : 128, q->regs[w->tensor],
-                                w->tensor ? q->smem_bytes : 0);
-    const int64_t classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
-    const bool    by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
+    mba_launch     *l = begin_tiles(w, q->kernel[w->tensor], cls, q->grid, w->tensor ? q->block : 128,
+                                    q->regs[w->tf32 ? 2 : w->tensor], w->tensor ? q->smem_bytes : 0);
+    const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
+    const bool      by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
     l->ring_depth = w->tensor ? q->stages : 0;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
@@ -350,7 +351,7 @@ static void plan_state(const plan_builder *w, bool output)
                                             output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd" },
                                 .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
                                 .block = 256,
-                                .regs = { 157, 128 },
+                                .regs = { 157, 128, 128 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q),
                                 .tile = { m, n },
@@ -368,7 +369,7 @@ static void plan_bmm(const plan_builder *w, bool backward)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_fwd_fma", "bmm_chunk_fwd" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = { 145, 80 },
+                                .regs = { 145, 80, 122 },
                                 .stages = 2,
                                 .smem_bytes = 4 * TILE_BYTES,
                                 .tile = { T, T },
@@ -390,7 +391,7 @@ static void plan_scan(const plan_builder *w, bool rev)
                                             rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd" },
                                 .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
                                 .block = 256,
-                                .regs = { 168, w->t.rows == WIDE ? 120 : 84 },
+                                .regs = { 168, w->t.rows == WIDE ? 120 : 84, 142 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
                                 .tile = { m, n },
@@ -478,7 +479,7 @@ static void plan_heads(const plan_builder *w, bool output)
                                     output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db" },
                         .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
                         .block = 256,
-                        .regs = { 187, w->t.rows == WIDE ? 254 : 178 },
+                        .regs = { 187, w->t.rows == WIDE ? 254 : 178, 138 },
                         .stages = 4,
                         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows),
                         .tile = { m, n },
@@ -503,7 +504,7 @@ static void plan_dcb(const plan_builder *w)
     plan_product(w, &(product){ .kernel = { "chunk_scan_bwd_dcb_fma", "chunk_scan_bwd_dcb" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = { 202, 168 },
+                                .regs = { 202, 168, 168 },
                                 .stages = 3,
                                 .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
                                 .tile = { T, T },
@@ -528,7 +529,7 @@ static void plan_bmm_bwd(const plan_builder *w, bool output)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_bwd_fma", "bmm_chunk_bwd" },
                                 .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
                                 .block = 128,
-                                .regs = { 153, 130 },
+                                .regs = { 153, 130, 122 },
                                 .stages = 3,
                                 .smem_bytes = 9 * TILE_BYTES,
                                 .tile = { T, n },
@@ -572,6 +573,7 @@ static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, co
                          .t = ssd_tiling_of(&d, kind),
                          .kind = kind,
                          .tensor = kind != SSD_FMA,
+                         .tf32 = kind == SSD_FMA && n->tf32 && n->in[X]->type.dtype == MBA_F32,
                          .m = m,
                          .e = (double)mba_dtype_bytes(n->in[X]->type.dtype) };
     w->st = (double)w->t.st_bytes;
