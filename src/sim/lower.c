@@ -401,7 +401,8 @@ static mba_status lower_library(lowering *w, const mba_gpu *m)
 /* ---- a whole launch ---- */
 
 /* mba_sim_kernel.mma_flops of a launch: by the type of its operands, and by whether warp groups or single warps issue
- * the products. Those of fp32 operands are TF32 in our kernels; libraries use the FMA units. */
+ * the products. Those of fp32 operands are TF32 in our kernels; libraries use the FMA units, unless the node says
+ * TF32. */
 static int64_t mma_rate_of(const mba_node *n, const mba_launch *l)
 {
     bool half = false, products = false;
@@ -415,7 +416,7 @@ static int64_t mma_rate_of(const mba_node *n, const mba_launch *l)
     const bool library = !strncmp(l->kernel, "cublas", 6) || !strncmp(l->kernel, "cudnn", 5);
     const bool groups = (library && !strstr(l->kernel, "unaligned")) || l->nroles > 1
                         || strstr(l->kernel, "wgmma"); // products of warp groups
-    return !half && library ? 32 : (half ? 16 : 19) + (groups ? 0 : 100);
+    return !half && library && !n->tf32 ? 32 : (half ? 16 : 19) + (groups ? 0 : 100);
 }
 
 /* Persistent blocks take whole tiles. If the tiles do not divide evenly, some blocks take one more than others: two

@@ -198,7 +198,7 @@ static double seconds_of(mba_sim *s, const mba_program *p, const mba_gpu *m, int
 }
 
 /* A layer of Mamba-2, planned for a GPU. */
-static mba_program *layer_of(mba_graph **g, mba_dtype compute)
+static mba_program *layer_of(mba_graph **g, mba_dtype compute, bool tf32)
 {
     mba_model    model;
     mba_program *p;
@@ -208,6 +208,7 @@ static mba_program *layer_of(mba_graph **g, mba_dtype compute)
     mba_model_compute(&model, compute);
     assert_ok(mba_model_complete(&model));
     assert_ok(mba_graph_create(g));
+    (*g)->tf32 = tf32;
     mba_model_build(*g, &model);
     assert_ok(mba_graph_status(*g));
     assert_ok(mba_program_create(&p, *g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
@@ -218,7 +219,7 @@ static void other_operations_are_another_kernel(void **state)
 {
     (void)state;
     mba_graph   *g;
-    mba_program *p = layer_of(&g, MBA_BF16);
+    mba_program *p = layer_of(&g, MBA_BF16, false);
     mba_sim     *known, *fresh;
     mba_gpu      m;
     int64_t      first, again, other, alone;
@@ -237,35 +238,41 @@ static void other_operations_are_another_kernel(void **state)
     mba_graph_destroy(g);
 }
 
-/* Counts kernels by the rate of their products: TF32 by warps, FMA units. */
+/* Counts kernels by the rate of their products: TF32 by warps, and what libraries use. */
 static void count_rates(void *of, const mba_program *p, int32_t node, int launch, mba_sim_kernel *k)
 {
     int *seen = of;
-    (void)p, (void)node, (void)launch;
+    (void)node, (void)launch;
     if (!k->mma_flops) return;
-    assert_int_equal(k->mma_flops, strstr(k->name, "_fma") ? 119 : 32);
+    assert_int_equal(k->mma_flops, strstr(k->name, "_fma") ? 119 : p->graph->tf32 ? 19 : 32);
     seen[k->mma_flops == 119]++;
 }
 
-/* fp32 products of our kernels are TF32, half as fast as bf16; those of libraries are not. */
+/* fp32 products of our kernels are TF32, half as fast as bf16; those of libraries run on FMA units, unless the graph
+ * asks for TF32. */
 static void fp32_products_have_their_own_rates(void **state)
 {
     (void)state;
-    mba_graph   *g;
-    mba_program *p = layer_of(&g, MBA_F32);
-    mba_sim     *s;
-    mba_sim_step r;
-    mba_gpu      m;
-    int          seen[2] = { 0 };
+    mba_sim *s;
+    mba_gpu  m;
+    double   seconds[2];
     assert_ok(mba_gpu_load(&m, "h200"));
-    assert_ok(mba_sim_create(&s));
-    assert_ok(mba_sim_program(&r, s, p, &m,
-                              &(mba_sim_how){ .passes = MBA_FORWARD, .before_launch = count_rates, .of = seen }));
-    assert_true(seen[0] > 0 && seen[1] == 3); // states, C B^T, the scan
-    mba_sim_step_free(&r);
-    mba_sim_destroy(s);
-    mba_program_destroy(p);
-    mba_graph_destroy(g);
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        mba_graph   *g;
+        mba_program *p = layer_of(&g, MBA_F32, tf32);
+        mba_sim_step r;
+        int          seen[2] = { 0 };
+        assert_ok(mba_sim_create(&s));
+        assert_ok(mba_sim_program(&r, s, p, &m,
+                                  &(mba_sim_how){ .passes = MBA_FORWARD, .before_launch = count_rates, .of = seen }));
+        assert_true(seen[0] > 0 && seen[1] == 3); // states, C B^T, the scan
+        seconds[tf32] = r.seconds;
+        mba_sim_step_free(&r);
+        mba_sim_destroy(s);
+        mba_program_destroy(p);
+        mba_graph_destroy(g);
+    }
+    assert_true(seconds[1] < seconds[0]);
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(parts_of_sectors_are_sectors_to_l2), cmocka_unit_test(others_wait_for_the_busiest_warp),

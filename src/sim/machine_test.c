@@ -220,7 +220,8 @@ static void the_roofline_is_the_longest_floor(void **state)
     mba_gpu        m;
     const mba_op   op = { .cost = work_of };
     mba_tensor     x = { .type = MBA_TYPE(MBA_F32, 1) }, h = { .type = MBA_TYPE(MBA_BF16, 1) };
-    const mba_node full = { .op = &op, .in = { &x } }, half = { .op = &op, .in = { &x, &h } };
+    const mba_node full = { .op = &op, .in = { &x } }, half = { .op = &op, .in = { &x, &h } },
+                   tf32 = { .op = &op, .in = { &x }, .tf32 = true };
     assert_ok(mba_gpu_load(&m, "h200"));
     m.v[MBA_GPU_clk] = 2, m.v[MBA_GPU_sm] = 100, m.v[MBA_GPU_mma16] = 4096, m.v[MBA_GPU_mma32] = 256,
     m.v[MBA_GPU_fma] = 128, m.v[MBA_GPU_xu] = 16, m.v[MBA_GPU_hbm] = 4000; // GHz, .., GB/s
@@ -231,6 +232,7 @@ static void the_roofline_is_the_longest_floor(void **state)
     assert_near(mba_sim_roofline(&half, &m), 1e-3, 1e-15); // sixteen times as fast: memory
     work.tensor_flops *= 32;
     assert_near(mba_sim_roofline(&half, &m), 4e-3, 1e-15);
+    assert_near(mba_sim_roofline(&tf32, &m), 8e-3, 1e-15); // half as fast as bf16
     work.vector_flops = 2 * 128 * 2e11 * 5e-3;
     assert_near(mba_sim_roofline(&half, &m), 5e-3, 1e-15);
     work.special_ops = 16 * 2e11 * 6e-3;

@@ -42,10 +42,14 @@ static double dram_rate(const mba_sim_kernel *k, const mba_gpu *m)
     return e * m->v[MBA_GPU_hbm] * 1e9;
 }
 
+double mba_sim_product_rate(int64_t bits, const mba_gpu *m)
+{
+    return bits == 32 ? m->v[MBA_GPU_mma32] : bits == 19 ? m->v[MBA_GPU_mma16] / 2 : m->v[MBA_GPU_mma16];
+}
+
 static double mma_rate(const mba_sim_kernel *k, const mba_gpu *m)
 {
-    const int64_t bits = k->mma_flops % 100;
-    const double  full = bits == 32 ? m->v[MBA_GPU_mma32] : bits == 19 ? m->v[MBA_GPU_mma16] / 2 : m->v[MBA_GPU_mma16];
+    const double full = mba_sim_product_rate(k->mma_flops % 100, m);
     return k->mma_flops > 100 ? full * m->v[MBA_GPU_mma_sync] : full;
 }
 

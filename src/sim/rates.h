@@ -27,6 +27,9 @@ typedef struct rates {
 /* `share`: of the chip's L2, DRAM and dispatcher that the simulated SMs own; 1 if all SMs are simulated. */
 rates mba_sim_rates_of(const mba_sim_kernel *k, const mba_gpu *m, double clk, double active, double share);
 
+/* FLOPs per cycle and SM of products of operands of so many bits: 16, 19 (TF32) or 32. */
+double mba_sim_product_rate(int64_t bits, const mba_gpu *m);
+
 /* Sets bytes, bounds and limit of a result; its `blocks` and `resident` must be set. */
 void mba_sim_find_bounds(mba_sim_result *out, const mba_sim_kernel *k, const mba_gpu *m, double clk);
 

@@ -11,6 +11,7 @@
 
 #include "core/lookup.h"
 #include "sim/l2_model.h"
+#include "sim/rates.h"
 
 /* ---- the cache of results, keyed by a hash of the kernel and of the machine numbers that it depends on ---- */
 
@@ -473,7 +474,12 @@ double mba_sim_roofline(const mba_node *n, const mba_gpu *m)
     bool           half = false;
     for (int k = 0; k < MBA_IN_MAX; k++) half |= n->in[k] && n->in[k]->type.dtype == MBA_BF16;
     const double *v = m->v, hz = v[MBA_GPU_clk] * 1e9 * v[MBA_GPU_sm];
-    const double  tensor = c.tensor_flops / (v[half ? MBA_GPU_mma16 : MBA_GPU_mma32] * hz),
+    const double  tensor = c.tensor_flops
+                          / (mba_sim_product_rate(half      ? 16
+                                                  : n->tf32 ? 19
+                                                            : 32,
+                                                  m)
+                             * hz),
                  vector = c.vector_flops / (2 * v[MBA_GPU_fma] * hz), special = c.special_ops / (v[MBA_GPU_xu] * hz),
                  bytes = (c.read_bytes + c.write_bytes) / (v[MBA_GPU_hbm] * 1e9);
     double most = bytes;

@@ -28,6 +28,32 @@ static void a_workload_has_the_shape_it_is_given(void **state)
     mba_simulated_end(&r);
 }
 
+/* TF32 has the rates of tensor cores but the bytes of fp32: between fp32 and bf16, and never below its floor. */
+static void tf32_is_faster_than_fp32_and_slower_than_bf16(void **state)
+{
+    static const char *const precision[] = { "bf16", "tf32", "fp32" };
+    mba_workload             w = { .machine = "h200", .model = { .name = "mamba2-130m", .set = "layers=2" } };
+    double                   seconds[3], floor_s[3];
+    mba_sim                 *sim;
+    (void)state;
+    assert_ok(mba_sim_create(&sim));
+    for (int k = 0; k < 3; k++) {
+        mba_simulated r = { 0 };
+        w.model.precision = precision[k];
+        assert_ok(mba_simulated_run(&r, &w, sim));
+        assert_int_equal(r.session.graph->tf32, k == 1);
+        seconds[k] = r.step.seconds;
+        floor_s[k] = 0;
+        for (int32_t i = 0; i < r.session.graph->nnodes; i++)
+            if (mba_runs(r.session.graph->nodes[i], MBA_STEP))
+                floor_s[k] += mba_sim_roofline(r.session.graph->nodes[i], &r.gpu);
+        mba_simulated_end(&r);
+    }
+    for (int k = 1; k < 3; k++) assert_true(seconds[k - 1] < seconds[k] && floor_s[k - 1] < floor_s[k]);
+    for (int k = 0; k < 3; k++) assert_true(floor_s[k] < seconds[k]);
+    mba_sim_destroy(sim);
+}
+
 static void only_the_unchanged_h200_is_validated(void **state)
 {
     mba_gpu m;
@@ -114,6 +140,7 @@ static void the_spread_of_one_number_is_the_spread_of_the_step(void **state)
 }
 
 MBA_TEST_MAIN(cmocka_unit_test(a_workload_has_the_shape_it_is_given),
+              cmocka_unit_test(tf32_is_faster_than_fp32_and_slower_than_bf16),
               cmocka_unit_test(only_the_unchanged_h200_is_validated),
               cmocka_unit_test(parts_of_a_step_are_drawn_with_it), cmocka_unit_test(operators_add_up_to_the_nodes),
               cmocka_unit_test(the_spread_of_one_number_is_the_spread_of_the_step))
