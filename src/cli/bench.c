@@ -391,7 +391,7 @@ static void gemm_row(void *ctx, const mba_cuda_gemm_candidate *p)
     if (p->seconds > 0 && (r->least <= 0 || p->seconds < r->least)) r->least = p->seconds;
     mba_table_text(r->t, "%lld x %lld x %lld", (long long)p->m, (long long)p->n, (long long)p->k);
     mba_table_text(r->t, "%s %s %s -> %s%s", p->ta ? "A^T" : "A", p->tb ? "B^T" : "B",
-                   p->in == MBA_BF16 ? "bf16" : "fp32", p->out == MBA_BF16 ? "bf16" : "fp32",
+                   mba_precision_name(p->in, p->tf32), mba_precision_name(p->out, false),
                    p->adds   ? ", adds"
                    : p->bias ? ", bias"
                              : "");

@@ -6,6 +6,8 @@
  * MBA_TEST_ALL=1 at cases of any size. */
 #include "tests/test.h"
 
+#include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/check.h"
@@ -112,4 +114,35 @@ static void kernels_agree_with_fp64_in_both_orders(void **state)
     assert_int_equal(wrong, 0);
 }
 
-MBA_TEST_MAIN(cmocka_unit_test(kernels_agree_with_fp64_in_both_orders))
+/* A NaN has all bits of its mantissa set on GPUs. Half a unit more, and it would be zero: a run that diverges would go
+ * on with it. */
+static void ssd_products_keep_nan(void **state)
+{
+    (void)state;
+    enum { L = 70, H = 2, P = 16 };
+    static const mba_case c = { { 1, L, H, P, 1, 16, 64, 0 }, "one NaN in x" };
+    static float          x[L * H * P], y[L * H * P];
+    const uint32_t        nan_bits = 0x7fffffffu;
+    const mba_device     *d;
+    assert_ok(mba_device_cuda(&d, 0));
+    for (int i = 0; i < L * H * P; i++) x[i] = 1;
+    memcpy(x, &nan_bits, sizeof nan_bits); // of the first token, head and column
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        mba_case_graph o;
+        mba_program   *p;
+        assert_ok(
+            mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ .compute = MBA_F32, .tf32 = tf32, .alone = true }));
+        assert_ok(mba_program_create(&p, o.g, &(mba_program_options){ .cuda = true, .machine = d->machine }));
+        assert_ok(mba_program_bind(p, d));
+        assert_ok(mba_program_init(p, 1));
+        assert_ok(mba_program_set(p, mba_graph_find(o.g, "x"), x));
+        assert_ok(mba_program_run(p, MBA_FORWARD, &(mba_step){ .seed = 1 }, NULL));
+        assert_ok(mba_program_get(p, o.out[0], y));
+        for (int l = 0; l < L; l++)
+            for (int i = 0; i < H * P; i++) assert_int_equal(isnan(y[l * H * P + i]) != 0, i == 0);
+        mba_program_destroy(p);
+        mba_graph_destroy(o.g);
+    }
+}
+
+MBA_TEST_MAIN(cmocka_unit_test(kernels_agree_with_fp64_in_both_orders), cmocka_unit_test(ssd_products_keep_nan))

@@ -394,8 +394,8 @@ static mba_status try_all(const choice *c, const trial *t, mba_cuda_gemm_candida
     for (int i = 0; i < n; i++) {
         const cublasLtMatmulAlgo_t *algo = &found[i].algo;
         mba_cuda_gemm_candidate     p = {
-                s->m,  s->n,    s->k,    s->batch, c->calls, (mba_dtype)s->in,   (mba_dtype)s->out,      s->ta,
-                s->tb, s->adds, s->bias, i,        used,     algorithm_of(algo), found[i].workspaceSize, 0
+                s->m,    s->n,    s->k,    s->batch, c->calls, (mba_dtype)s->in,   (mba_dtype)s->out,      s->ta, s->tb,
+                s->adds, s->bias, s->tf32, i,        used,     algorithm_of(algo), found[i].workspaceSize, 0
         };
         MBA_TRY(time_candidate(&p.seconds, c, algo, t->sweep, t->sweep_bytes, t->repeats));
         if (p.seconds > 0 && t->hold_s > 0) MBA_TRY(hold_candidate(&p.seconds, c, algo, p.seconds, t->hold_s));

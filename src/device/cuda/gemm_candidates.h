@@ -20,7 +20,7 @@ typedef struct mba_cuda_algorithm {
 typedef struct mba_cuda_gemm_candidate {
     int64_t            m, n, k, batch, calls; /* calls: how often it has run so far */
     mba_dtype          in, out;
-    bool               ta, tb, adds, bias;
+    bool               ta, tb, adds, bias, tf32;
     int                rank, used; /* rank among the library's candidates; rank of the one in use */
     mba_cuda_algorithm is;
     size_t             work_bytes;
