@@ -9,7 +9,7 @@
  *            bmm_chunk_bwd_fma
  * takes      everything
  * launch     one tile of 64 x 64 per block of four warps; two stages of 16 k in shared memory
- * resources  sm_90a, CUDA 13.0: 145 to 201 registers, 17408 to 33792 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 114 to 201 registers, 17408 to 33792 B of shared memory, no spill  [docs]
  * moves      every operand once per tile that needs it: bound by tensor cores
  * measured   not yet  [docs]
  * order      fixed: k and heads in ascending order, partial sums in order */
