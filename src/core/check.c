@@ -219,7 +219,8 @@ static bool touches_bf16(const mba_node *n)
 /* The tolerance of fp32 results, relative to the largest value of a tensor. Every node rounds its result and
  * the functions in it (8 units in the last place); a sum of K terms adds 4 sqrt(K) units. Nodes add up along the graph.
  * A node with bf16 operands rounds its result and the operands of tensor cores to bf16: 4 units of bf16. One whose fp32
- * operands are multiplied in TF32: 4 units (2^-11) of that, two per operand, which libraries may truncate. */
+ * operands are multiplied in TF32: 4 units (2^-11) of that for each of its products in sequence (ssd: C B^T, then its
+ * product with x), two per operand, which libraries may truncate. */
 static double tolerance_of(const mba_graph *g)
 {
     double units = 0, halves = 0, tf32 = 0;
@@ -230,7 +231,7 @@ static double tolerance_of(const mba_graph *g)
             if (n->out[k]) K = fmax(K, n->op->terms(n, k));
         units += 8 + 4 * sqrt(K);
         halves += touches_bf16(n) ? 4 : 0;
-        tf32 += n->tf32 ? 4 : 0;
+        tf32 += n->tf32 ? 4 * n->op->tf32 : 0;
     }
     return units / 16777216 + halves / 512 + tf32 / 2048;
 }

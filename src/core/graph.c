@@ -447,7 +447,7 @@ mba_node *mba_append(mba_graph *g, const mba_op *op, const void *attr, mba_tenso
     mba_node *n = mba_arena_new(g->arena, mba_node, 1);
     *n = (mba_node){ .op = op,
                      .pass = g->pass,
-                     .tf32 = g->tf32 && op->tf32,
+                     .tf32 = g->tf32 && op->tf32 > 0,
                      .serves_node = g->serves_node,
                      .scope = g->serves_node ? g->serves_node->scope : g->scope };
     memcpy(n->in, in, sizeof n->in);

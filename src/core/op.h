@@ -111,7 +111,7 @@ struct mba_op {
     size_t      attr_bytes; /* of a struct without padding and without pointers */
     bool        remote;     /* another rank uses its input: it has a gradient, though no output has one */
     bool        random;     /* draws numbers from the node's stream */
-    bool        tf32;       /* on a GPU its products of fp32 operands can be TF32: mba_graph.tf32 */
+    int         tf32;       /* products in sequence whose fp32 operands can be TF32 on a GPU: mba_graph.tf32 */
     const char *no_grad;    /* why there is no gradient, if there is none */
 
     mba_status (*shape)(const mba_node *n, mba_type *out); /* infers output types, or says why it cannot */

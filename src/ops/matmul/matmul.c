@@ -223,7 +223,7 @@ const mba_op mba_op_matmul = {
     .name = "matmul",
     .doc = "C = op(A) op(B) (+ bias)",
     .kind = MBA_GEMM,
-    .tf32 = true,
+    .tf32 = 1,
     .in = { [A] = MBA_SLOT("a"), [B] = MBA_SLOT("b"), [BIAS] = MBA_SLOT("bias", .optional = true) },
     .out = { [C] = MBA_SLOT("c", .adds = true) },
     .attr_bytes = sizeof(matmul_attr),
