@@ -78,6 +78,13 @@ static bool only_data_knows(const char *kernel)
     return !strcmp(kernel, "ssd_bwd_slow") || !strcmp(kernel, "ssd_tiled_slow") || !strcmp(kernel, "ssd_exact_slow");
 }
 
+/* Whether no counter has the products of the kernel: those of `fma` are TF32, which the metrics collected leave out. */
+static bool is_uncounted(const mba_kernel_view *k, const char *kernel)
+{
+    const char *end = strstr(kernel, "_fma");
+    return end && !end[4] && isnan(mba_counter_value(k, "sm__ops_path_tensor_src_tf32_dst_fp32.sum"));
+}
+
 /* Counts are whole numbers; a mean over several launches is whole up to rounding. */
 static mba_agreement judge_count(double measured, double expected)
 {
@@ -159,7 +166,7 @@ static mba_verification verify(const mba_analysis *a, const mba_kernel_view *k, 
     v.launch = launch_at(a, o->launch[k - a->kernel]);
     v.ours = v.launch && strncmp(kernel_of(v.launch), "cublaslt_", 9) && strncmp(kernel_of(v.launch), "cudnn_", 6)
              && !is_library(k->row->symbol);
-    v.tensor_measured = k->counted.tensor_flops;
+    v.tensor_measured = is_uncounted(k, kernel_of(v.launch)) ? NAN : k->counted.tensor_flops;
     v.bytes_measured = k->counted.dram_bytes;
     v.write_measured = mba_counter_value(k, "dram__bytes_write.sum");
     if (!v.node || !v.launch) return v;

@@ -75,6 +75,40 @@ static void end(mba_analysis *a, mba_verification *v)
     assert_ok(mba_store_close(store));
 }
 
+/* Variant `fma` of ssd multiplies in TF32. Without a counter of that its zero is no result, with one it is. */
+static void products_that_no_counter_has_are_not_judged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char   *kernel;
+        double        tf32; /* NaN: not collected */
+        mba_agreement tensor;
+    } of[] = { { "chunk_scan_fwd_fma", NAN, MBA_NOT_JUDGED },
+               { "chunk_scan_fwd_fma", 64, MBA_AGREES },
+               { "chunk_scan_fwd_fma", 63, MBA_DIFFERS },
+               { "chunk_scan_fwd", NAN, MBA_DIFFERS },
+               { "_fma_more", NAN, MBA_DIFFERS } };
+    enum { N = sizeof of / sizeof *of };
+    mba_analysis *a;
+    begin("tf32.db");
+    for (int i = 0; i < N; i++) {
+        put_node(i, 10, 10);
+        put_launch(i, i, 0, of[i].kernel, 64, 1, 1);
+        put_kernel(i, i, i, 0, 1, 1);
+        if (isnan(of[i].tf32)) continue;
+        const mba_row_counter c = { .kernel = i,
+                                    .metric = "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
+                                    .value = of[i].tf32,
+                                    .metric_set = "roofline",
+                                    .launches = 1 };
+        assert_ok(mba_put_counter(store, &c));
+    }
+    mba_verification *v = verified("tf32.db", &a, N);
+    for (int i = 0; i < N; i++) assert_int_equal(v[i].tensor, of[i].tensor);
+    assert_true(isnan(v[0].tensor_measured));
+    end(a, v);
+}
+
 /* Node 0: a pair whose sum is right; node 1: one that lacks a FLOP; node 2: other names, so nothing is shared. */
 static void launches_that_share_items_are_judged_by_their_sum(void **state)
 {
@@ -314,6 +348,7 @@ static void launches_of_one_operator_have_their_own_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(launches_that_share_items_are_judged_by_their_sum),
+                                        cmocka_unit_test(products_that_no_counter_has_are_not_judged),
                                         cmocka_unit_test(writes_may_lag_by_half_the_cache),
                                         cmocka_unit_test(reads_may_be_in_the_cache_or_come_again),
                                         cmocka_unit_test(between_sweeps_nothing_lags),
