@@ -249,9 +249,8 @@ def peers():
         faster.append(f"{beside(peer='mamba_ssm') / median:.2f}×")
         require(median > beside(variant="default"), "medians of train are longer than steps alone")
     return [*block_lines(QUERIES["peers"]), "",
-            "*PyTorch 2.11; bf16 with fp32 master weights, graphs fp32. 19 November: medians; before: ours best of 7 "
-            "(mamba-130m: median", "of `train`), by outsiders but graphs, mamba-130m "
-            "([more](bench/results/h200/README.md)).",
+            "*PyTorch 2.11; bf16 with fp32 master weights, graphs fp32. Medians of both sides; graphs (17 November): "
+            "ours best of 7 ([more](bench/results/h200/README.md)).",
             f"Medians of `train`, {', '.join(longer)} longer, make it {', '.join(faster)}.*"]
 
 
