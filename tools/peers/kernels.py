@@ -3,8 +3,9 @@
 
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1
                                                                                  if a bound is not met
-    ... kernels.py widths [256,128]      # SSD at shapes of published models and at odd ones; chunks of mamba_ssm
-    ... kernels.py widths ours           # the same without mamba_ssm
+    ... kernels.py widths [256,128]      # SSD at shapes of published models and at odd ones, bf16 and fp32 (mamba_ssm:
+                                         # TF32); chunks of mamba_ssm; then selective scans of 1 to 256 states
+    ... kernels.py widths ours           # SSD's without mamba_ssm
 
 Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128,
 the faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name
@@ -35,8 +36,8 @@ bf16 = torch.bfloat16
 missed = []
 
 
-def normal(*shape):
-    return torch.randn(*shape, device="cuda").to(bf16)
+def normal(*shape, kind=bf16):
+    return torch.randn(*shape, device="cuda").to(kind)
 
 
 def judge(title, have, ask):
@@ -47,11 +48,12 @@ def judge(title, have, ask):
 
 # ---- ssd ----
 
-def ssd_inputs(batch, length, heads, width=WIDTH, groups=1, state=STATE):
+def ssd_inputs(batch, length, heads, width=WIDTH, groups=1, state=STATE, kind=bf16):
     step = torch.exp(torch.rand(heads, device="cuda") * math.log(100) + math.log(0.001))
-    return dict(x=normal(batch, length, heads, width), dt=0.5 * normal(batch, length, heads),
-                B=normal(batch, length, groups, state), C=normal(batch, length, groups, state),
-                dy=normal(batch, length, heads, width),
+    tokens = (batch, length)
+    return dict(x=normal(*tokens, heads, width, kind=kind), dt=0.5 * normal(*tokens, heads, kind=kind),
+                B=normal(*tokens, groups, state, kind=kind), C=normal(*tokens, groups, state, kind=kind),
+                dy=normal(*tokens, heads, width, kind=kind),
                 A=-torch.empty(heads, device="cuda").uniform_(1, 16), D=torch.ones(heads, device="cuda"),
                 bias=step + torch.log(-torch.expm1(-step)))
 
@@ -146,9 +148,9 @@ def both_chunks(s, chunks):
         backward(forward())
 
 
-def width_row(name, batch, length, shape, chunks, ask):
-    size = batch * length * shape[0] * shape[1] * 2
-    sets = sets_of(lambda: ssd_inputs(batch, length, *shape), size, most=3)
+def width_row(name, batch, length, shape, kind, chunks, ask):
+    size = batch * length * shape[0] * shape[1] * kind.itemsize
+    sets = sets_of(lambda: ssd_inputs(batch, length, *shape, kind), size, most=3)
     n = len(sets)
     ours = [ours_ssd(s) for s in sets]
     kept = [f(True)[2] for f, _ in ours]
@@ -169,29 +171,29 @@ def width_row(name, batch, length, shape, chunks, ask):
 
 
 def width_table(chunks):
-    rows = [(name, 8, 2048, shape, (3, 3.5)) for name, shape in PUBLISHED.items()]
-    rows += [(name, 8, 2048, shape, (1.5, 1.5)) for name, shape in ODD.items()]
-    rows += [(name, 1, 2048, PUBLISHED[name], (1, 1)) for name in ("mamba2-130m", "mamba2-1.3b", "falcon-h1-7b")]
+    rows = [(name, 8, 2048, shape, bf16, (3, 3.5)) for name, shape in PUBLISHED.items()]
+    rows += [(name, 8, 2048, shape, bf16, (1.5, 1.5)) for name, shape in ODD.items()]
+    rows += [(name, 1, 2048, PUBLISHED[name], bf16, (1, 1)) for name in ("mamba2-130m", "mamba2-1.3b", "falcon-h1-7b")]
+    rows += [(f"{name}, fp32", 8, 2048, PUBLISHED[name], torch.float32, (1, 1))
+             for name in ("mamba2-130m", "mamba2-1.3b", "zamba2-2.7b", "falcon-h1-1.5b")]
     if chunks:
         with compiling():
-            for _, batch, length, shape, _ in rows:
-                both_chunks(ssd_inputs(batch, length, *shape), chunks)
-    print("\n| SSD, bf16, µs | heads | P | groups | N | forward | that keeps | backward | mamba_ssm | × | both | × |")
+            for _, batch, length, shape, kind, _ in rows:
+                both_chunks(ssd_inputs(batch, length, *shape, kind), chunks)
+    print("\n| SSD, µs | heads | P | groups | N | forward | that keeps | backward | mamba_ssm | × | both | × |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for name, batch, length, shape, ask in rows:
-        width_row(name, batch, length, shape, chunks, ask)
+    for name, batch, length, shape, kind, ask in rows:
+        width_row(name, batch, length, shape, kind, chunks, ask)
         torch.cuda.empty_cache()
 
 
 # ---- selective scan ----
 
-def scan_inputs(batch, length, channels):
-    tokens = (batch, length, channels)
-    s = dict(u=normal(*tokens), delta=normal(*tokens), z=normal(*tokens), dy=normal(*tokens),
-             B=normal(batch, length, 1, SCAN_STATE),
-             C=normal(batch, length, 1, SCAN_STATE), D=torch.ones(channels, device="cuda"),
-             bias=torch.full((channels,), -4.0, device="cuda"),
-             A=-torch.arange(1, SCAN_STATE + 1, device="cuda", dtype=torch.float32).repeat(channels, 1).contiguous())
+def scan_inputs(batch, length, channels, state, kind):
+    s = {name: normal(batch, length, channels, kind=kind) for name in ("u", "delta", "z", "dy")}
+    s |= {name: normal(batch, length, 1, state, kind=kind) for name in ("B", "C")}
+    s |= dict(D=torch.ones(channels, device="cuda"), bias=torch.full((channels,), -4.0, device="cuda"),
+              A=-torch.arange(1, state + 1, device="cuda", dtype=torch.float32).repeat(channels, 1).contiguous())
     s["A_log"] = torch.log(-s["A"])
     for name in ("u", "delta", "z", "dy"):                   # mamba_ssm's layout: time last
         s[name + "_t"] = s[name].transpose(1, 2).contiguous()
@@ -213,9 +215,10 @@ def ours_scan(s):
     return forward, backward
 
 
-def scan_row(batch, length, channels):
+def scan_row(batch, length, channels, state=SCAN_STATE, kind=bf16, ask=None):
     import selective_scan_cuda
-    sets = sets_of(lambda: scan_inputs(batch, length, channels), batch * length * channels * 6)
+    sets = sets_of(lambda: scan_inputs(batch, length, channels, state, kind),
+                   batch * length * channels * 3 * kind.itemsize)
     n = len(sets)
     ours = [ours_scan(s) for s in sets]
 
@@ -232,17 +235,27 @@ def scan_row(batch, length, channels):
     fwd, back, peer, peer_back = times([lambda i: ours[i % n][0](True), lambda i: ours[i % n][1](kept[i % n]),
                                         lambda i: theirs(sets[i % n]),
                                         lambda i: theirs_back(sets[i % n], outs[i % n][0], outs[i % n][1])])
-    ask = (1.8, 2.6) if batch < 4 else (2.3, 2.8)
-    shape = f"{batch}×{length}×{channels}"
+    shape = f"{batch}×{length}×{channels}" + ("" if ask is None else f", {state} states, {str(kind)[6:]}")
+    ask = ask or ((1.8, 2.6) if batch < 4 else (2.3, 2.8))
     print(f"| {shape} | {fwd:.0f} | {peer:.0f} | {judge('scan ' + shape + ' forward', peer / fwd, ask[0])} | "
           f"{back:.0f} | {peer_back:.0f} | "
           f"{judge('scan ' + shape + ' backward', peer_back / back, ask[1])} |", flush=True)
 
 
-def scan_table():
-    print("\n| selective scan, bf16, 16 states, gated, µs | forward that keeps | mamba_ssm | × | backward | mamba_ssm "
-          "| × |")
+# batch, length, channels, states, type: any number of states, odd channels, short batches, fp32
+SCANS = ([(8, 2048, 1536, state, bf16) for state in (1, 2, 4, 8, 16, 32, 64)]
+         + [(2, 2048, 1536, 128, bf16), (1, 2048, 1536, 256, bf16), (8, 2048, 1538, 16, bf16),
+            (1, 2048, 1536, 16, bf16)]
+         + [(8, 2048, *shape, torch.float32) for shape in ((1536, 16), (1536, 64), (1538, 16))])
+
+
+def scan_table(widths=False):
+    print("\n| selective scan, gated, µs | forward that keeps | mamba_ssm | × | backward | mamba_ssm | × |")
     print("|---|---|---|---|---|---|---|")
+    if widths:
+        for batch, length, channels, state, kind in SCANS:
+            scan_row(batch, length, channels, state, kind, (1.8, 2.5) if channels % 4 == 0 else (1, 1))
+        return
     for channels in SCAN_CHANNELS:
         for batch, length in BATCHES:
             scan_row(batch, length, channels)
@@ -256,6 +269,8 @@ def main():
         if sys.argv[1:2] == ["widths"]:
             chunks = (sys.argv[2:] or ["256,128"])[0]
             width_table([int(c) for c in chunks.split(",")] if chunks != "ours" else [])
+            if chunks != "ours":
+                scan_table(widths=True)
             sys.argv[1:] = ["nothing more"]
         for name, table in (("scan", scan_table), ("ssd", ssd_table)):
             if len(sys.argv) < 2 or name in sys.argv[1:]:
