@@ -236,12 +236,12 @@ static void plan_delta(mba_plan *p, const attention_dims *d)
 
 /* ---- forward ---- */
 
-/* Up to 256 queries form one block, so that keys and values are read once. */
+/* Blocks of 128 queries at most: three fit on an SM, one of 256 alone would wait for its copies. */
 mba_status attention_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const attention_dims d = attention_dims_of(n);
     MBA_TRY(tensor_takes(n, &d, m));
-    const int64_t PP = padded(d.P, true), rows = d.L <= ATT_WHOLE ? attention_round(d.L, 32) : ATT_MMA_THREADS;
+    const int64_t PP = padded(d.P, true), rows = d.L < ATT_MMA_THREADS ? attention_round(d.L, 32) : ATT_MMA_THREADS;
     const size_t  smem = (size_t)((rows + 4 * ATT_MMA_COLUMNS) * (PP + 8) * 2 + 8 * ATT_MMA_COLUMNS);
     MBA_TRY(fits(smem, m));
     plan_pass(p, n, &d, &forward,

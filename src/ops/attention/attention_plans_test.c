@@ -61,7 +61,7 @@ static double expected_flops(const mba_case *c, const mba_plan *p, int launch)
         return flops_of(c, &(loops){ 32, 32, 16, 16, 3, false }, PP)
                + flops_of(c, &(loops){ 32, 32, 16, 16, 4, true }, PP);
     if (!back)
-        return flops_of(c, &(loops){ L <= 256 ? (L + 31) / 32 * 32 : 128, 32, 64, PP <= 96 ? 32 : 16, 2, false }, PP);
+        return flops_of(c, &(loops){ L < 128 ? (L + 31) / 32 * 32 : 128, 32, 64, PP <= 96 ? 32 : 16, 2, false }, PP);
     return flops_of(c,
                     &(loops){ PP <= 64 ? 128 : 64, PP <= 64 ? 32 : 16, 64, keys && PP == 64 ? 16 : 32, products, keys },
                     PP);

@@ -227,7 +227,7 @@ static void plan_layouts(mba_plan *p, const mba_node *n)
                 (moving){ "conv2d_filter", d.Co * d.taps * wide, 2, MBA_ARG_IN(W), MBA_ARG_SCRATCH(CUDA_WEIGHTS), 0 });
     if (pads(n))
         plan_moving(p, n,
-                    (moving){ "conv2d_pixels", d.B * d.H * d.W * wide, 1, MBA_ARG_IN(X), MBA_ARG_SCRATCH(CUDA_PIXELS),
+                    (moving){ "conv2d_pixels", conv2d_pixel_vectors(n), 1, MBA_ARG_IN(X), MBA_ARG_SCRATCH(CUDA_PIXELS),
                               0 });
 }
 

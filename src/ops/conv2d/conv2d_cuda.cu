@@ -42,12 +42,20 @@ __global__ void __launch_bounds__(256)
     if (i < all) dw[i] = to_float(from[(co * taps + tap) * padded + ci]) + (adds ? dw[i] : 0);
 }
 
+/* A thread writes a 16-byte vector of channels: all of a pixel of the stem. */
 template <typename T>
 __global__ void __launch_bounds__(256)
-    conv2d_pixels(T *to, strided_view<const T> x, int64_t Ci, int64_t padded, int64_t all)
+    conv2d_pixels(T *to, strided_view<const T> x, int64_t Ci, int64_t padded, int64_t vectors)
 {
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, ci = i % padded, pixel = i / padded;
-    if (i < all) to[i] = ci < Ci ? x.row(pixel, Ci)[ci] : from_float<T>(0);
+    constexpr int V = 16 / sizeof(T);
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, per = padded / V, pixel = i / per,
+                  first = i % per * V;
+    if (i >= vectors) return;
+    const T *from = x.row(pixel, Ci);
+    float    v[V];
+#pragma unroll
+    for (int k = 0; k < V; k++) v[k] = first + k < Ci ? to_float(from[first + k]) : 0;
+    store(to + i * V, v);
 }
 
 template <typename T, int V>
@@ -115,12 +123,13 @@ template <typename T> static mba_status lay_out(const mba_call *c, int *k)
 {
     const mba_node   *n = c->node;
     const conv2d_dims d = conv2d_dims_of(n);
-    const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded, all = d.B * d.H * d.W * padded;
+    const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded,
+                      vectors = conv2d_pixel_vectors(n);
     MBA_KERNEL(c, (*k)++, conv2d_filter<T>, (T *)mba_cuda_scratch(c, CUDA_WEIGHTS), (const T *)c->in[W], d.Ci, padded,
                d.taps, filter);
     if (padded != d.Ci)
         MBA_KERNEL(c, (*k)++, conv2d_pixels<T>, (T *)mba_cuda_scratch(c, CUDA_PIXELS),
-                   mba_strided_view<const T>(n->in[X], c->in[X]), d.Ci, padded, all);
+                   mba_strided_view<const T>(n->in[X], c->in[X]), d.Ci, padded, vectors);
     return MBA_OK;
 }
 

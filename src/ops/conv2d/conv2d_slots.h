@@ -66,6 +66,12 @@ static inline int64_t conv2d_padded(const mba_node *n)
     return n->in[X]->type.dtype == MBA_BF16 ? mba_ceil(Ci, 8) * 8 : Ci;
 }
 
+/* 16-byte vectors of the padded pixels. */
+static inline int64_t conv2d_pixel_vectors(const mba_node *n)
+{
+    return mba_rows(n->in[X]) * conv2d_padded(n) * (int64_t)mba_dtype_bytes(n->in[X]->type.dtype) / 16;
+}
+
 /* CUDA: values per thread where the bias is added and where its gradient is summed. */
 static inline int conv2d_bias_columns(const mba_node *n)
 {
