@@ -11,21 +11,24 @@ autocast, fused AdamW. `compiled` is torch.compile of every block, once for all.
 weights on the same tokens; its time is the median of all but the first five, by events around each step. FOLDER holds
 common.py: import shims, and Triton compilation on all cores.
 
-OUT.csv gets a line for each run, with every loss. Ends with 1 if losses are more than 1 % of the first apart, or a step
-is less than 1.3 times as fast as theirs."""
+How far bf16 takes such losses apart, theirs tell: the same model with chunks of 128 instead of 256 computes the same
+with other roundings. OUT.csv gets a line for each run, with every loss. Ends with 1 if at some step our losses are
+further from theirs than 1.5 times the largest difference that the other chunks have made so far (before they have made
+any: 0.1 % of the first loss), or if a step is less than 1.3 times as fast as theirs."""
 import argparse
 import csv
 import gc
 import os
 import sys
 
-BATCH, LENGTH, VOCABULARY, WARM = 8, 2048, 50288, 5
+BATCH, LENGTH, VOCABULARY, WARM, CHUNK = 8, 2048, 50288, 5, 256
 
 
-def mamba_ssm_model(torch):
+def mamba_ssm_model(torch, chunk):
     from mamba_ssm.models.config_mamba import MambaConfig
     from mamba_ssm.models.mixer_seq_simple import MambaLMHeadModel
-    config = MambaConfig(d_model=1024, n_layer=48, ssm_cfg={"layer": "Mamba2"}, pad_vocab_size_multiple=16)
+    config = MambaConfig(d_model=1024, n_layer=48, ssm_cfg={"layer": "Mamba2", "chunk_size": chunk},
+                         pad_vocab_size_multiple=16)
     model = MambaLMHeadModel(config, device="cuda", dtype=torch.float32)
 
     def loss(tokens):
@@ -34,10 +37,10 @@ def mamba_ssm_model(torch):
     return model, loss, model.backbone.layers
 
 
-def transformers_model(torch):
+def transformers_model(torch, chunk):
     import transformers
     config = transformers.Mamba2Config(hidden_size=1024, num_hidden_layers=48, num_heads=32, head_dim=64,
-                                       state_size=128, n_groups=1, expand=2, chunk_size=256, vocab_size=VOCABULARY,
+                                       state_size=128, n_groups=1, expand=2, chunk_size=chunk, vocab_size=VOCABULARY,
                                        use_cache=False)
     with torch.device("cuda"):
         model = transformers.Mamba2ForCausalLM(config)
@@ -48,13 +51,13 @@ def transformers_model(torch):
 MODELS = {"mamba_ssm": mamba_ssm_model, "transformers": transformers_model}
 
 
-def run(torch, common, build, compiled, steps):
+def run(torch, common, build, chunk, compiled, steps):
     """Losses, median milliseconds of a step and peak memory in GiB."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(3)
-    model, loss_of, blocks = build(torch)
+    model, loss_of, blocks = build(torch, chunk)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     tokens = [torch.randint(0, 50000, (BATCH, LENGTH + 1), device="cuda") for _ in range(4)]
@@ -84,26 +87,37 @@ def run(torch, common, build, compiled, steps):
     return [float(v) for v in losses], times[len(times) // 2], torch.cuda.max_memory_allocated() / 2 ** 30
 
 
+def within_noise(theirs, rounded, ours):
+    """Whether ours stay as near to theirs as the same computation with other roundings does, up to a factor."""
+    noise, good = 0.001 / 1.5 * theirs[0], True
+    for one, other, own in zip(theirs, rounded, ours):
+        noise = max(noise, abs(one - other))
+        good &= abs(one - own) <= 1.5 * noise
+    return good
+
+
 def compare(o, out, name, way):
     """Whether ours is near enough and fast enough."""
     import torch
     import common
     import mambascope_torch
     found = {}
-    for whose in ("theirs", "ours"):
+    for whose, chunk in (("theirs", CHUNK), ("theirs, other chunks", CHUNK // 2), ("ours", CHUNK)):
         if whose == "ours":
             print("  installed in", len(mambascope_torch.install()), "places")
         torch._dynamo.reset()
-        found[whose] = losses, ms, peak = run(torch, common, MODELS[name], way == "compiled", o.steps)
+        found[whose] = losses, ms, peak = run(torch, common, MODELS[name], chunk, way == "compiled", o.steps)
         mambascope_torch.uninstall()
         out.writerow([name, way, whose, f"{ms:.3f}", f"{peak:.2f}", " ".join(f"{v:.4f}" for v in losses)])
         o.file.flush()
         print(f"{name} {way} {whose}: {ms:.2f} ms a step, {peak:.1f} GiB, losses {losses[0]:.4f} .. {losses[-1]:.4f}",
               flush=True)
-    (theirs, their_ms, _), (ours, our_ms, _) = found["theirs"], found["ours"]
-    apart = max(abs(a - b) for a, b in zip(theirs, ours))
-    print(f"{name} {way}: {their_ms / our_ms:.2f} times as fast; losses at most {apart:.4f} apart", flush=True)
-    return their_ms >= 1.3 * our_ms and apart < 0.01 * theirs[0]
+    (theirs, their_ms, _), (rounded, other_ms, _), (ours, our_ms, _) = found.values()
+    their_ms = min(their_ms, other_ms)
+    apart, noise = (max(abs(a - b) for a, b in zip(theirs, other)) for other in (ours, rounded))
+    print(f"{name} {way}: {their_ms / our_ms:.2f} times as fast; losses at most {apart:.4f} apart, theirs with other "
+          f"chunks {noise:.4f}", flush=True)
+    return their_ms >= 1.3 * our_ms and within_noise(theirs, rounded, ours)
 
 
 def main():
