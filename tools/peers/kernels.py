@@ -4,8 +4,9 @@
     PYTHONPATH=bindings/torch python3 tools/peers/kernels.py [ssd] [scan]        # prints Markdown tables, ends with 1
                                                                                  if a bound is not met
     ... kernels.py widths [256,128]      # SSD at shapes of published models and at odd ones, bf16 and fp32 (mamba_ssm:
-                                         # TF32); chunks of mamba_ssm; then selective scans of 1 to 256 states
-    ... kernels.py widths ours           # SSD's without mamba_ssm
+                                         # TF32); chunks of mamba_ssm
+    ... kernels.py widths ours           # the same without mamba_ssm
+    ... kernels.py scans                 # selective scans of 1 to 256 states, odd channels, fp32
 
 Timed as gpu_times.py says, both sides in turn. mamba_ssm's SSD is Triton's own choice of tilings, chunk 256 and 128,
 the faster counts; for ours the first variant that takes the shape. mamba_ssm must be importable; PEERS_SCRIPTS may name
@@ -172,17 +173,18 @@ def width_row(name, batch, length, shape, kind, chunks, ask):
 
 def width_table(chunks):
     rows = [(name, 8, 2048, shape, bf16, (3, 3.5)) for name, shape in PUBLISHED.items()]
-    rows += [(name, 8, 2048, shape, bf16, (1.5, 1.5)) for name, shape in ODD.items()]
     rows += [(name, 1, 2048, PUBLISHED[name], bf16, (1, 1)) for name in ("mamba2-130m", "mamba2-1.3b", "falcon-h1-7b")]
     rows += [(f"{name}, fp32", 8, 2048, PUBLISHED[name], torch.float32, (1, 1))
              for name in ("mamba2-130m", "mamba2-1.3b", "zamba2-2.7b", "falcon-h1-1.5b")]
-    if chunks:
-        with compiling():
-            for _, batch, length, shape, kind, _ in rows:
-                both_chunks(ssd_inputs(batch, length, *shape, kind), chunks)
+    rows += [(name, 8, 2048, shape, bf16, (1.5, 1.5)) for name, shape in ODD.items()]
     print("\n| SSD, µs | heads | P | groups | N | forward | that keeps | backward | mamba_ssm | × | both | × |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    compiled = set()                                         # Triton chooses by these alone
     for name, batch, length, shape, kind, ask in rows:
+        if chunks and (shape[1], shape[3], kind) not in compiled:
+            with compiling():
+                both_chunks(ssd_inputs(batch, length, *shape, kind), chunks)
+            compiled.add((shape[1], shape[3], kind))
         width_row(name, batch, length, shape, kind, chunks, ask)
         torch.cuda.empty_cache()
 
@@ -269,9 +271,9 @@ def main():
         if sys.argv[1:2] == ["widths"]:
             chunks = (sys.argv[2:] or ["256,128"])[0]
             width_table([int(c) for c in chunks.split(",")] if chunks != "ours" else [])
-            if chunks != "ours":
-                scan_table(widths=True)
             sys.argv[1:] = ["nothing more"]
+        if sys.argv[1:] == ["scans"]:
+            scan_table(widths=True)
         for name, table in (("scan", scan_table), ("ssd", ssd_table)):
             if len(sys.argv) < 2 or name in sys.argv[1:]:
                 table()
