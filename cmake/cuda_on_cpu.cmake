@@ -13,7 +13,7 @@ enable_language(CXX)
 
 # Without those of cuDNN, of collectives, and of sm_90 alone.
 file(GLOB_RECURSE kernels RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS src/ops/*_cuda.cu)
-list(FILTER kernels EXCLUDE REGEX "conv2d|collectives|_(dnn|wgmma)_cuda|ssd_(fused|exact)_cuda")
+list(FILTER kernels EXCLUDE REGEX "conv2d|collectives|_(dnn|wgmma)_cuda|ssd_fused_cuda")
 set(without "")
 set(translate tests/cuda_on_cpu/translate.py)
 set(translated "")

@@ -94,7 +94,7 @@ typedef struct mba_kernels_desc {
         mba_kernels_strided_view view[MBA_KERNELS_ACTIVATIONS];
         mba_kernels_strided_view window[MBA_KERNELS_ACTIVATIONS]; /* deprecated name */
     };
-    const char *variant; /* this ("fused", "exact", ..) or failure; NULL: the first that fits */
+    const char *variant; /* this ("fused", "chunked", ..) or failure; NULL: the first that fits */
 } mba_kernels_desc;
 
 /* A machine that need not be present, to ask for plans and sizes. cc 0 is the host, where fp32 runs on host

@@ -16,7 +16,7 @@
 
 enum { P = 64, N = 128, DIES_AFTER_S = 300, LARGEST_GB = 60 };
 static const char *const variants[] = { "chunked",  "persistent", "persistent_dynamic", "persistent_prefetch",
-                                        "bc_fused", "fused",      "fused_mma",          "exact" };
+                                        "bc_fused", "fused",      "fused_mma" };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* ---- a call and its memory ---- */

@@ -75,7 +75,7 @@ static bool forgets(const char *kernel)
 /* Whether all products of the kernel depend on the data, so that its plan has none: those of wide-range heads. */
 static bool only_data_knows(const char *kernel)
 {
-    return !strcmp(kernel, "ssd_bwd_slow") || !strcmp(kernel, "ssd_tiled_slow") || !strcmp(kernel, "ssd_exact_slow");
+    return !strcmp(kernel, "ssd_bwd_slow") || !strcmp(kernel, "ssd_tiled_slow");
 }
 
 /* Whether no counter has the products of the kernel: those of `fma` are TF32, which the metrics collected leave out. */

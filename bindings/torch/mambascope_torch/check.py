@@ -6,7 +6,7 @@
     ... check --operators | --layers | --training [--width 2048]     # one part of it
     ... check --operators --all                                      # every tensor, not the worst of each shape alone;
                                                                      # more SSD shapes, mamba_ssm with chunks of 256
-    ... check --operators --all --variant exact                      # that variant of ssd, where it takes a shape
+    ... check --operators --all --variant chunked                    # that variant of ssd, where it takes a shape
     ... check --device cpu                                           # not on the GPU that is here
 
 1. Both operators on six small shapes each, fp32 and bf16: relative error (norm) of the result and of every gradient.

@@ -7,8 +7,7 @@
  *
  * Tiles are 64 rows of 128 bytes with the 128-byte swizzle (vector ^ row % 8, as tile_at of mma.cuh), aligned to 1 KB.
  * The host makes tensor maps with mba_tensor_map_make. All of it is for sm_90a only: on other architectures kernels
- * that use it compile to nothing, and their plans refuse the device. ssd's `fused` and `exact` are built on this
- * file. */
+ * that use it compile to nothing, and their plans refuse the device. ssd's `fused` is built on this file. */
 #ifndef MBA_HOPPER_CUH
 #define MBA_HOPPER_CUH
 
@@ -245,15 +244,6 @@ template <int REGS> static __device__ __forceinline__ void warpgroup_reg_dealloc
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGS));
 }
-/* The rounding residual of times() (mma.cuh), as two bf16. */
-static __device__ __forceinline__ uint32_t times_residual(uint32_t x, uint32_t hi, uint32_t lo, uint32_t product)
-{
-    uint32_t r;
-    asm("{\n.reg .b32 q;\nneg.bf16x2 q, %4;\nfma.rn.bf16x2 q, %1, %2, q;\nfma.rn.bf16x2 %0, %1, %3, q;\n}\n"
-        : "=r"(r)
-        : "r"(x), "r"(hi), "r"(lo), "r"(product));
-    return r;
-}
 /* Keeps the compiler from using v before this point. */
 static __device__ __forceinline__ void opt_barrier(uint32_t &v) { asm volatile("" : "+r"(v)); }
 
@@ -318,16 +308,6 @@ static __device__ __forceinline__ void wgmma_n64_rs(float (&d)[32], const uint32
                  "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
                  : MBA__D8(0), MBA__D8(8), MBA__D8(16), MBA__D8(24)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(acc), "n"(TB));
-}
-template <int TA, int TB>
-static __device__ __forceinline__ void wgmma_n32_ss(float (&d)[16], uint64_t a, uint64_t b, int acc)
-{
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "%16, %17, p, 1, 1, %19, %20;\n}\n"
-                 : MBA__D8(0), MBA__D8(8)
-                 : "l"(a), "l"(b), "r"(acc), "n"(TA), "n"(TB));
 }
 template <int TA, int TB>
 static __device__ __forceinline__ void wgmma_n64_ss(float (&d)[32], uint64_t a, uint64_t b, int acc)

@@ -4,8 +4,7 @@
  * CPU: `streaming` processes the chunks of a head in sequence with the state in cache. CUDA: `fused` does the same on
  * Hopper with the state in registers (fused/). The multi-kernel variants (baseline/) have the kernels of mamba_ssm, by
  * the same names: `chunked` for bf16, `fma` for everything else. Variants differ from `chunked` in one thing
- * each: `persistent*` have persistent blocks, `bc_fused` computes C B^T where it is used. `exact` is `fused` with
- * operands as value and residual; it is chosen by name only. */
+ * each: `persistent*` have persistent blocks, `bc_fused` computes C B^T where it is used. */
 #include "ops/ssd/ssd.h"
 
 #include <math.h>
@@ -466,7 +465,6 @@ const mba_op mba_op_ssd = {
                                    { "persistent_prefetch", ssd_persistent_prefetch_plan,
                                      MBA_CUDA(ssd_persistent_prefetch_cuda) },
                                    { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
-                                   { "exact", ssd_exact_plan, MBA_CUDA(ssd_exact_cuda) },
                                    { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) },
                                    { 0 } },
     .build = ssd_build,
@@ -590,7 +588,6 @@ const mba_op mba_op_ssd_bwd = {
                                    { "persistent_prefetch", ssd_bwd_persistent_prefetch_plan,
                                      MBA_CUDA(ssd_bwd_persistent_prefetch_cuda) },
                                    { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },
-                                   { "exact", ssd_bwd_exact_plan, MBA_CUDA(ssd_bwd_exact_cuda) },
                                    { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) },
                                    { 0 } },
 };

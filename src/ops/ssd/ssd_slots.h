@@ -2,8 +2,8 @@
 /* ssd_slots.h -- what the files of ssd share: slots by name, sizes, scratch, tilings and the declarations of variants.
  *
  * The operator's declaration is ssd.c, the maths ssd.md. Reference: ssd_ref.c. CPU: ssd_cpu.c, ssd_bwd_cpu.c. CUDA:
- * `fused`, `fused_mma` and `exact` are in fused/, the multi-kernel variants `chunked`, `persistent*`, `bc_fused` and
- * `fma` in baseline/; neither folder includes the other. Plans and launchers call the same functions for geometry, so
+ * `fused` and `fused_mma` are in fused/, the multi-kernel variants `chunked`, `persistent*`, `bc_fused` and `fma` in
+ * baseline/; neither folder includes the other. Plans and launchers call the same functions for geometry, so
  * that both always agree. */
 #ifndef MBA_SSD_SLOTS_H
 #define MBA_SSD_SLOTS_H
@@ -135,7 +135,6 @@ enum {
     SSD_MMA_BC_STAGE = 8 * 8192 + 2 * SSD_RECORD * 4,
     SSD_MMA_BC_SMEM = 11 * 8192 + 256 * 20 + 32 + 512 + 16 + SSD_MMA_BC_STAGE, /* with one stage */
     SSD_SLOW_SMEM = SSD_MMA_BC_SMEM,
-    SSD_EXACT_SLOW_SMEM = SSD_SLOW_SMEM + 4 * 8192,
     SSD_SLOW_TEAM = 16, /* most blocks of ssd_bwd_slow that share the heads of their work items */
     SSD_SUM_COLS = 8,
     SSD_ENDS = 10
@@ -192,8 +191,8 @@ enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_
 enum { SSD_SAVED_WORK = SSD_PADDED_FWD_WORK, SSD_SAVED_REV_WORK, SSD_TOKENS_WORK };
 enum { SSD_SLOW_WORK = SSD_TOKENS_WORK + 1, SSD_SMALL_WORK, SSD_PADDED_WORK };
 
-mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan, ssd_exact_plan, ssd_bwd_exact_plan;
-mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda, ssd_exact_cuda, ssd_bwd_exact_cuda;
+mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan;
+mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda;
 mba_plan_fn   ssd_fused_mma_plan, ssd_bwd_fused_mma_plan; /* the same by mma.sync, sm_80 and later */
 mba_launch_fn ssd_fused_mma_cuda, ssd_bwd_fused_mma_cuda;
 mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_steps.cuh -- the vector kernels of ssd's multi-kernel variants (all but `fused` and `exact`): steps and
+/* ssd_steps.cuh -- the vector kernels of ssd's multi-kernel variants (all but `fused`): steps and
  * cumulative decays, state passing from chunk to chunk, gradients of decays and steps, sums of parameter gradients.
  *
  * kernel     chunk_cumsum_fwd              one warp per (sequence, chunk, head), 32 positions at a time, sums in double

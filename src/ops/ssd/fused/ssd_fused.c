@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused.c -- launch plans of the variants `fused`, `fused_mma` and `exact` of ssd: which nodes they take, their
- * scratch, and for each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the
- * kernels.
+/* ssd_fused.c -- launch plans of the variants `fused` and `fused_mma` of ssd: which nodes they take, their scratch, and
+ * for each launch the geometry and the work per block that the simulator reads. ssd_fused.cuh lists the kernels.
  *
  * `fused_mma` (ssd_fused_mma.cuh) has the tiles of `fused` at all shapes and no split scan; every warp copies and
  * multiplies, so its scans and ssd_mma_bc have one role.
- *
- * `exact` has the same kernels with operands as value and residual (ssd_exact_cuda.cu). It saves nothing for the
- * backward pass and uses no split scan.
  *
  * Blocks of whole-item scans never wait for each other: states between segments come from a launch of their own. In
  * split scans (ssd_split.c) a block waits for its predecessor, which has published before it waits itself or waits only
@@ -88,18 +84,12 @@ static bool heads_contiguous(const mba_tensor *t, int64_t width)
     return !t || (ssd_axes_of(&a, t) && (a.axis[2] == width || t->type.dim[2] == 1));
 }
 
-static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m, fused_kind kind,
-                              bool backward)
+static mba_status check_fused(const mba_node *n, const ssd_dims *d, const mba_machine *m, bool mma, bool backward)
 {
-    MBA_TRY(ssd_check_machine(m, kind, mba_ceil(d->N, N), backward));
+    MBA_TRY(ssd_check_machine(m, mma, mba_ceil(d->N, N), backward));
     MBA_REFUSE_IF(n->in[X]->type.dtype != MBA_BF16, "fp32 activations\nwhy: tensor cores would round them");
-    if (kind == EXACT)
-        MBA_REFUSE_IF(!is_one_tile(d),
-                      "heads of %lld, a state of %lld, %lld heads in a group\nwhy: written for 64, 128, an even number",
-                      (long long)d->P, (long long)d->N, (long long)d->J);
     MBA_TRY(check_shape(d));
     MBA_TRY(ssd_check_axes(n));
-    MBA_REFUSE_IF(kind == EXACT && !ssd_vec_aligned(n), "rows that do not begin at multiples of 16 bytes");
     const double tokens = (double)d->B * (double)(d->L + 2 * Q);
     MBA_REFUSE_IF(tokens * (double)d->G > 1e9 || tokens * (double)ssd_tile_dims(d).H > 6e10,
                   "more tokens than a copy can number");
@@ -126,7 +116,7 @@ static void plan_scratch(const plan_builder *w)
     const int64_t   states = w->split.how ? SSD_HEADS * w->split.state_slots : uncut;
     const int64_t   records = !w->backward ? 1 : w->kept ? 0 : 3;
     mba_plan_scratch(w->p, "records", (size_t)(w->chunks * d->H * SSD_RECORD * 4 * records));
-    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2 * bf16_per_value(w)));
+    mba_plan_scratch(w->p, "CB", (size_t)(w->kept ? 0 : pairs * 2));
     mba_plan_scratch(w->p, "B, C within reach",
                      (size_t)(w->ids && !w->kept ? 2 * 2 * w->chunks * Q * d->G * tiles_of_n(w) * N : 0));
     mba_plan_scratch(w->p, "states of segments", (size_t)(states * (STATE + 1) * 4));
@@ -138,13 +128,13 @@ static void plan_scratch(const plan_builder *w)
 static void plan_prep(const plan_builder *w)
 {
     enum { WARPS = 8, ALU_PASS = 127, FMA_PASS = 84, LDS_PASS = 141, FMA_HEAD = 115, ALU_HEAD = 66, SFU_HEAD = 9 };
-    const char     *mix = w->exact ? "ssd_exact_prep" : w->tiled ? "ssd_tiled_prep" : "ssd_prep";
+    const char     *mix = w->tiled ? "ssd_tiled_prep" : "ssd_prep";
     const ssd_dims *d = &w->d;
     const bool      all = w->backward || w->kept;
     const int64_t   parts = mba_ceil(d->H, 32), pairs = w->chunks * d->G;
     const double    heads = 32.0 / WARPS, passes = all ? 1.5 : 1; // mean passes per block of C B^T
     mba_launch     *l = mba_plan_launch(w->p, mix, MBA_MIXED, w->chunks * (d->G + parts), 32 * WARPS);
-    l->regs = w->exact ? 72 : 64;
+    l->regs = 64;
     l->blocks[l->nblocks++] = (mba_blocks){ all ? pairs / 2 : pairs, { 1, 0 } };
     if (all) l->blocks[l->nblocks++] = (mba_blocks){ pairs - pairs / 2, { 2, 0 } };
     l->blocks[l->nblocks++] = (mba_blocks){ w->chunks * parts, { 0, heads } };
@@ -156,7 +146,7 @@ static void plan_prep(const plan_builder *w)
     mba_phase_work(l, MBA_SMEM, 32.0 * WARPS * LDS_PASS * 4 * (double)tiles_of_n(w), NULL);
     mba_phase_work(l, MBA_ALU, 32 * WARPS * ALU_PASS, mix);
     mba_phase_work(l, MBA_FMA, 32 * WARPS * FMA_PASS, mix);
-    mba_phase_move(l, MBA_STORE, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
+    mba_phase_move(l, MBA_STORE, w->pairs, (double)TILE_BYTES);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_LOOP, MBA_TRIPS(1), NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(DT), 32 * Q * 2 / heads);
@@ -166,17 +156,6 @@ static void plan_prep(const plan_builder *w)
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_RECORDS_WORK), 32 * SSD_RECORD * 4 / heads);
     if (all) mba_phase_move(l, MBA_STORE, w->records_back, 32 * SSD_RECORD * 4 * 2 / heads);
     mba_phase_work(l, MBA_END, 0, NULL);
-}
-
-/* Products per product of `fused`: state term (value and residual of H), C B^T term (value times value, value times
- * residual twice), update (value and residual of x'). half2: packed operations that scale x. */
-typedef struct product_counts {
-    double state, pairs, update, half2;
-} product_counts;
-
-static product_counts product_counts_of(const plan_builder *w)
-{
-    return w->exact ? (product_counts){ 2, 3, 2, 2.5 } : (product_counts){ 1, 1, 1, 1 };
 }
 
 scan_work ssd_scan_work(const plan_builder *w)
@@ -206,17 +185,16 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
         ssd_plan_mma_scan(w, k);
         return;
     }
-    const scan_work      s = ssd_scan_work(w);
-    const product_counts n = product_counts_of(w);
-    const double         nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
-    const double         trips = (double)s.chunks / (double)s.grid;                   // means over blocks
-    const double         state = SSD_HEADS * STATE * 4 / (double)s.grid;
-    const char          *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
-    const int            records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
-    mba_launch          *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s.grid, SCAN_THREADS);
+    const scan_work s = ssd_scan_work(w);
+    const double    nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
+    const double    trips = (double)s.chunks / (double)s.grid;                   // means over blocks
+    const double    state = SSD_HEADS * STATE * 4 / (double)s.grid;
+    const char     *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
+    const int       records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
+    mba_launch     *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s.grid, SCAN_THREADS);
     l->regs = 168;
     l->smem_bytes = SSD_SCAN_SMEM;
-    l->ring_depth = w->exact || nt > 1 ? 2 : STAGES;
+    l->ring_depth = nt > 1 ? 2 : STAGES;
     l->persistent = true;
     l->tiles = s.subranges;
     mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // flags
@@ -230,11 +208,11 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
-    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE * n.state + (k.output ? 2.0 * P * Q : 0)), NULL);
-    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? n.state * STATE / 2 + P * Q : 0.0), NULL);
-    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q * n.half2, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (n.state * STATE * Q + n.pairs / nt * P * Q * Q), NULL);
-    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * n.update * STATE * Q, NULL);
+    mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
+    mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
+    mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + 1 / nt * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
     mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x * real_share_p(w));
     if (k.saves > 0)
@@ -255,7 +233,7 @@ static void plan_fused_scan(const plan_builder *w, scan_launch k)
     if (k.output) {
         mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
         mba_phase_share(l, w->t.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)(TILE_BYTES * bf16_per_value(w)));
+        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)TILE_BYTES);
         mba_phase_share(l, w->t.J / SSD_HEADS);
     }
     mba_phase_work(l, MBA_END, 0, NULL);
@@ -284,16 +262,16 @@ static void plan_states(const plan_builder *w, bool rev)
     const int64_t       stage = ssd_mma_stage_bytes(rev, false, tiles_of_n(w));
     const int           stages = ssd_mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
     mba_launch         *l = mba_plan_launch(w->p, kernel, MBA_MIXED, blocks, w->mma ? 256 : 128 * (heads + 1));
-    l->regs = w->mma ? 198 : heads > SSD_HEADS ? 96 : w->exact ? 149 : 147;
+    l->regs = w->mma ? 198 : heads > SSD_HEADS ? 96 : 147;
     l->smem_bytes = w->mma ? (size_t)(stages * stage) : SSD_STATES_SMEM;
     l->ring_depth = w->mma ? stages : 4;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     if (w->mma) plan_state_sources(w, l, rev);
     mba_phase_work(l, w->mma ? MBA_BARRIER : MBA_RING_WAIT, w->mma ? 1 : 0, NULL);
     mba_phase_work(l, MBA_FMA, n * STATE, NULL);
-    mba_phase_work(l, MBA_HALF2, n * P * Q * (w->exact ? 3.5 : 1), NULL); // again for the residual
-    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2 * product_counts_of(w).update, NULL);
-    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q * product_counts_of(w).update, NULL);
+    mba_phase_work(l, MBA_HALF2, n * P * Q, NULL);
+    mba_phase_work(l, MBA_SMEM, n * TILE_BYTES * 2, NULL);
+    mba_phase_work(l, MBA_MMA, n * 2.0 * STATE * Q, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), n * STATE * 4);
     if (w->mma) return;
@@ -316,27 +294,22 @@ bool ssd_has_saved(const mba_plan *p, const mba_node *n)
 }
 
 /* Whether the forward pass saves for a backward pass by the same variant. */
-static bool saves_states(const mba_node *n, const mba_machine *m, fused_kind kind)
+static bool saves_states(const mba_node *n, const mba_machine *m, bool mma)
 {
-    return kind == FUSED || (kind == FUSED_MMA && ssd_mma_fits(m, mba_ceil(ssd_dims_of(n).N, N), true));
+    return !mma || ssd_mma_fits(m, mba_ceil(ssd_dims_of(n).N, N), true);
 }
 
-static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind, bool backward)
+static plan_builder begin_plan(mba_plan *p, const mba_node *n, const mba_machine *m, bool mma, bool backward)
 {
-    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && saves_states(n, m, kind);
-    plan_builder w = { .p = p,
-                       .m = m,
-                       .d = ssd_dims_of(n),
-                       .ids = n->in[IDS] != NULL,
-                       .backward = backward,
-                       .exact = kind == EXACT,
-                       .mma = kind == FUSED_MMA,
-                       .kept = kept };
+    const bool   kept = backward ? ssd_has_saved(p, n) : n->out[KEPT_STATES] && saves_states(n, m, mma);
+    plan_builder w = {
+        .p = p, .m = m, .d = ssd_dims_of(n), .ids = n->in[IDS] != NULL, .backward = backward, .mma = mma, .kept = kept
+    };
     w.t = ssd_tile_dims(&w.d);
-    w.tiled = w.mma || (kind != EXACT && ssd_is_tiled(n));
+    w.tiled = mma || ssd_is_tiled(n);
     if (w.tiled) w.pad = ssd_padding_of(n);
     w.r = ssd_segments_of(&w.t, m->sm, backward || w.kept);
-    if (!w.exact && !w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
+    if (!w.tiled) w.split = ssd_split_of(&w.t, m->sm, backward || w.kept);
     w.chunks = w.d.B * w.r.K;
     w.records_back = operand(&w, RECORDS_IN, KEPT_RECORDS, SSD_RECORDS_WORK);
     w.pairs = operand(&w, PAIRS_IN, KEPT_PAIRS, SSD_PAIRS_WORK);
@@ -390,19 +363,17 @@ static void plan_pad(const plan_builder *w, int64_t sms, bool out)
 
 static const char *scan_kernel(const plan_builder *w, bool rev)
 {
-    if (w->exact) return rev ? "ssd_exact_scan_rev" : "ssd_exact_scan";
     if (w->mma) return rev ? "ssd_mma_scan_rev" : "ssd_mma_scan";
     if (w->tiled) return rev ? "ssd_tiled_scan_rev" : "ssd_tiled_scan";
     return rev ? "ssd_scan_rev" : "ssd_scan";
 }
 
-static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
+static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool mma)
 {
     const ssd_dims d = ssd_dims_of(n);
-    MBA_TRY(check_fused(n, &d, m, kind, false));
-    if (kind != FUSED_MMA && !ssd_is_tiled(n))
-        MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
-    const plan_builder w = begin_plan(p, n, m, kind, false);
+    MBA_TRY(check_fused(n, &d, m, mma, false));
+    if (!mma && !ssd_is_tiled(n)) MBA_TRY(check_heads(n, (const int[]){ X, BM, CM }, (const int[]){ Y, -1, -1 }, 3));
+    const plan_builder w = begin_plan(p, n, m, mma, false);
     if (!w.kept) ssd_save_nothing(p);
     plan_padded(&w);
     if (is_padded(&w)) plan_pad(&w, m->sm, false);
@@ -413,12 +384,8 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     return MBA_OK;
 }
 
-mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, FUSED); }
-mba_status ssd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, EXACT); }
-mba_status ssd_fused_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
-{
-    return plan_fwd(p, n, m, FUSED_MMA);
-}
+mba_status ssd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, false); }
+mba_status ssd_fused_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_fwd(p, n, m, true); }
 
 /* ---- backward: states if not saved, reverse scan, then sums over heads and over tokens ---- */
 
@@ -428,8 +395,8 @@ static void plan_bwd_scratch(const plan_builder *w)
 {
     const ssd_dims *d = &w->d;
     const int64_t   heads = d->B * w->t.H, tokens = heads * w->r.K * Q, pairs = w->r.K / 2;
-    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE * bf16_per_value(w)));
-    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE * bf16_per_value(w)));
+    mba_plan_scratch(w->p, "states of pairs", (size_t)(w->kept ? 0 : 2 * heads * pairs * STATE));
+    mba_plan_scratch(w->p, "their gradients", (size_t)(2 * heads * pairs * STATE));
     mba_plan_scratch(w->p, "sums per token", (size_t)(3 * 4 * tokens));
     mba_plan_scratch(w->p, "dB, dC beyond the range",
                      (size_t)((2 * 4 * 2 * Q * N + 8) * w->chunks / 2 * d->G * tiles_of_n(w)));
@@ -441,32 +408,19 @@ static void plan_bwd_scratch(const plan_builder *w)
 static void plan_bwd_slow(const plan_builder *w, int64_t sms)
 {
     const int64_t blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
-    const char   *kernel = w->exact ? "ssd_exact_slow" : w->tiled ? "ssd_tiled_slow" : "ssd_bwd_slow";
+    const char   *kernel = w->tiled ? "ssd_tiled_slow" : "ssd_bwd_slow";
     mba_launch   *l = mba_plan_launch(w->p, kernel, MBA_MIXED, grid, 256);
     l->regs = 255;
-    l->smem_bytes = w->exact ? SSD_EXACT_SLOW_SMEM : SSD_SLOW_SMEM;
+    l->smem_bytes = SSD_SLOW_SMEM;
     mba_phase_move(l, MBA_LOAD, w->records_back, 32.0 * (double)(w->chunks * w->d.H) / (double)grid); // flags
 }
 
 /* Vector instructions of ssd_bwd_bc, times lanes of the eight consumer warps, counted in the SASS of sm_90a by
  * tools/sass_mix. Loop over heads: warps of chunk 0 have 320 FMA, 220 ALU and 96 half2, those of chunk 1 278, 208 and
  * 96. Outside: 500 FMA and 1180 ALU, of which 380 compute the mask of dCB. */
-typedef struct bc_kernel {
-    const char *name;
-    double      fma, alu, half2;     /* per head */
-    double      states, pairs;       /* products per product of `fused` */
-    double      tiles_read, cb_read; /* per head: tiles read as left operands; times C B^T is read */
-} bc_kernel;
-static const bc_kernel bc_fused = {
-    "ssd_bwd_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1
-};
-static const bc_kernel bc_tiled = {
-    "ssd_tiled_bc", 4 * 32 * (320 + 278), 4 * 32 * (220 + 208), 8 * 32 * 96, 1, 1, 10, 1
-};
-static const bc_kernel bc_exact = {
-    "ssd_exact_bc", 4 * 32 * (394 + 494), 4 * 32 * (305 + 323), 8 * 32 * 224, 3, 1, 8, 2
-};
+enum { BC_FMA_HEAD = 4 * 32 * (320 + 278), BC_ALU_HEAD = 4 * 32 * (220 + 208), BC_HALF2_HEAD = 8 * 32 * 96 };
 enum { BC_FMA_BLOCK = 8 * 32 * 500, BC_ALU_BLOCK = 8 * 32 * 1180 };
+enum { BC_TILES_READ = 10 }; /* per head, as left operands */
 
 /* Heads, or tiles of p, of a group that a block of ssd_bwd_bc loops over. */
 static int64_t group_heads(const plan_builder *w) { return w->d.J * mba_ceil(w->d.P, P); }
@@ -474,7 +428,7 @@ static int64_t group_heads(const plan_builder *w) { return w->d.J * mba_ceil(w->
 /* The copies of one head. */
 static void plan_bc_sources(const plan_builder *w, mba_launch *l)
 {
-    const double x = 2 * TILE_BYTES * real_share_p(w), state = (double)(2 * TILE_BYTES * bf16_per_value(w));
+    const double x = 2 * TILE_BYTES * real_share_p(w), state = (double)(2 * TILE_BYTES);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(DY), x);
     mba_phase_move(l, MBA_ASYNC, w->saved, state);
@@ -484,44 +438,41 @@ static void plan_bc_sources(const plan_builder *w, mba_launch *l)
 
 /* One head: a warpgroup scales, multiplies, waits for its products and sums the increments. Of its vector work only the
  * scaling of dy overlaps with its own products. */
-static void plan_bc_head(const plan_builder *w, mba_launch *l, const bc_kernel *k)
+static void plan_bc_head(const plan_builder *w, mba_launch *l, const char *mix)
 {
-    const char *mix = k->name;
     mba_phase_work(l, MBA_LOOP, (double)group_heads(w), NULL);
     if (w->mma) plan_bc_sources(w, l);
     mba_phase_work(l, w->mma ? MBA_BARRIER : MBA_RING_WAIT, w->mma ? 1 : 0, NULL);
     if (w->mma) mba_phase_work(l, MBA_FMA, STATE, NULL); // <H1, G1>
-    mba_phase_work(l, MBA_HALF2, k->half2, mix);
-    mba_phase_work(l, MBA_SMEM, k->tiles_read * TILE_BYTES, NULL);
+    mba_phase_work(l, MBA_HALF2, BC_HALF2_HEAD, mix);
+    mba_phase_work(l, MBA_SMEM, BC_TILES_READ * TILE_BYTES, NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, 2.0 * (k->states * 4 * STATE * Q + k->pairs * 3 * P * Q * Q), NULL);
+    mba_phase_work(l, MBA_MMA, 2.0 * (4 * STATE * Q + 3 * P * Q * Q), NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_FMA, k->fma, mix);
-    mba_phase_work(l, MBA_ALU, k->alu, mix);
-    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + k->cb_read * 3 * Q * Q * 2, NULL);
+    mba_phase_work(l, MBA_FMA, BC_FMA_HEAD, mix);
+    mba_phase_work(l, MBA_ALU, BC_ALU_HEAD, mix);
+    mba_phase_work(l, MBA_SMEM, 3.0 * Q * N * 2 + 3 * Q * Q * 2, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_TOKENS_WORK), 2.0 * 2 * Q * 4);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 static void plan_bc(const plan_builder *w, int64_t sms)
 {
-    const bc_kernel *k = w->exact ? &bc_exact : w->tiled ? &bc_tiled : &bc_fused;
-    const int        stages = ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
-    const char      *mix = k->name;
-    const int64_t    blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
-    const double     bc = 2.0 * Q * N * 2 * real_share_n(w), trips = (double)blocks / (double)grid;
-    mba_launch      *l = mba_plan_launch(w->p, w->mma ? "ssd_mma_bc" : k->name, MBA_MIXED, grid,
-                                    w->mma ? 256 : SCAN_THREADS);
+    const char   *mix = w->tiled ? "ssd_tiled_bc" : "ssd_bwd_bc";
+    const int     stages = ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, w->m);
+    const int64_t blocks = w->chunks / 2 * w->d.G * tiles_of_n(w), grid = blocks < sms ? blocks : sms;
+    const double  bc = 2.0 * Q * N * 2 * real_share_n(w), trips = (double)blocks / (double)grid;
+    mba_launch   *l = mba_plan_launch(w->p, w->mma ? "ssd_mma_bc" : mix, MBA_MIXED, grid, w->mma ? 256 : SCAN_THREADS);
     l->regs = w->mma ? 255 : 168;
     l->smem_bytes = w->mma ? (size_t)(MMA_BC_REST + stages * SSD_MMA_BC_STAGE) : SSD_BC_SMEM;
-    l->ring_depth = w->mma ? stages : w->exact ? 1 : 2;
+    l->ring_depth = w->mma ? stages : 2;
     l->persistent = true;
     l->tiles = blocks;
     mba_phase_work(l, MBA_LOOP, trips, NULL);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(BM), bc);
     mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(CM), bc);
-    mba_phase_move(l, MBA_LOAD, w->pairs, (double)(3 * TILE_BYTES * bf16_per_value(w)));
-    plan_bc_head(w, l, k);
+    mba_phase_move(l, MBA_LOAD, w->pairs, (double)(3 * TILE_BYTES));
+    plan_bc_head(w, l, mix);
     mba_phase_work(l, MBA_FMA, BC_FMA_BLOCK, mix);
     mba_phase_work(l, MBA_ALU, BC_ALU_BLOCK, mix);
     mba_phase_work(l, MBA_BARRIER, 4, NULL);
@@ -536,7 +487,7 @@ static void plan_bc(const plan_builder *w, int64_t sms)
     mba_phase_work(l, MBA_LOOP, (double)group_heads(w), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     plan_bc_sources(w, l);
-    mba_phase_work(l, MBA_FMA, (double)(STATE * (w->exact ? 3 : 1)), NULL); // <H1, G1>; exact adds residuals
+    mba_phase_work(l, MBA_FMA, STATE, NULL); // <H1, G1>
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
@@ -564,26 +515,25 @@ static void plan_finish(const plan_builder *w)
     mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(DA_LOG), SSD_SUM_COLS * 4);
 }
 
-static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, fused_kind kind)
+static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m, bool mma)
 {
     const ssd_dims d = ssd_dims_of(n);
-    MBA_TRY(check_fused(n, &d, m, kind, true));
+    MBA_TRY(check_fused(n, &d, m, mma, true));
     MBA_REFUSE_IF(!n->in[DY], "no gradient of y\nwhy: written for training, where there is one");
     MBA_REFUSE_IF(mba_adds(n, DX), "dx is added to what is there\nwhy: it leaves by copies of whole tiles");
-    if (kind != FUSED_MMA && !ssd_is_tiled(n))
+    if (!mma && !ssd_is_tiled(n))
         MBA_TRY(check_heads(n, (const int[]){ X, BM, CM, DY }, (const int[]){ DX, DBM, DCM, -1 }, 4));
-    const plan_builder w = begin_plan(p, n, m, kind, true);
-    const double       saves = (double)(STATE * bf16_per_value(&w));
+    const plan_builder w = begin_plan(p, n, m, mma, true);
     plan_bwd_scratch(&w);
     plan_padded(&w);
     if (is_padded(&w)) plan_pad(&w, m->sm, false);
     if (!w.kept) {
         plan_prep(&w);
         if (launches_states(&w)) plan_states(&w, false);
-        plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .saves = saves });
+        plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .saves = STATE });
     }
     if (launches_states(&w)) plan_states(&w, true);
-    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true), .rev = true, .output = true, .saves = saves });
+    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true), .rev = true, .output = true, .saves = STATE });
     plan_bwd_slow(&w, m->sm);
     plan_bc(&w, m->sm);
     plan_finish(&w);
@@ -591,9 +541,8 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     return MBA_OK;
 }
 
-mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, FUSED); }
-mba_status ssd_bwd_exact_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, EXACT); }
+mba_status ssd_bwd_fused_plan(mba_plan *p, const mba_node *n, const mba_machine *m) { return plan_bwd(p, n, m, false); }
 mba_status ssd_bwd_fused_mma_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
-    return plan_bwd(p, n, m, FUSED_MMA);
+    return plan_bwd(p, n, m, true);
 }

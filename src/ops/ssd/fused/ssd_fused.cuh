@@ -49,7 +49,7 @@ static __device__ __forceinline__ float record_value(const float *v, int l)
     return v[((l >> 1) & 3) * 16 + (l >> 4) * 4 + ((l >> 3) & 1) * 2 + (l & 1)];
 }
 
-/* Arguments of every kernel of `fused` and `exact`. */
+/* Arguments of every kernel of `fused`. */
 struct fused_task {
     int                  B, L, H, G, J, K;             /* J heads per group, K chunks of 64 per sequence */
     int                  segments, per_segment, items; /* segments per sequence, chunks per segment, work items */
@@ -111,18 +111,6 @@ template <int TILED> static __device__ __forceinline__ int record_head(const fus
 template <int TILED> static __device__ __forceinline__ int record_heads(const fused_task &a)
 {
     return TILED ? a.heads : a.H;
-}
-
-/* Variant `exact` stores the residual of each rounding to bf16 behind the rounded values, as bf16 too. Residuals of
- * C B^T lie this many tiles further on (all of `cb`, and `cb_low` behind it), those of saved states this many
- * states. */
-static __host__ __device__ __forceinline__ int residual_offset_cb(const fused_task &a)
-{
-    return (a.cb_low ? a.B * (a.K / 2) * 3 : a.B * a.K) * a.G;
-}
-static __host__ __device__ __forceinline__ int residual_offset_states(const fused_task &a)
-{
-    return a.B * a.H * (a.K / 2);
 }
 
 /* The step of a token before its limits. Small steps come from a series, because 1 + e^raw would round them away. */

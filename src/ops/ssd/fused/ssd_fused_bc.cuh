@@ -27,10 +27,6 @@
  * As both sums need the same operands (src with x' unrounded alone: 59 for 4.1), a gain needs all three exact in both
  * kernels, or pairs in fp32.
  *
- * EXACT: every scaled operand and every state is a value and a residual in bf16. For dCB, dy and x are multiplied as
- * they are and scaled after the product in fp32; row and low are summed there, with C B^T as value and residual. No
- * quantity is rounded differently in two places by more than 1e-5, so that all common parts cancel.
- *
  * A head with a wide-range chunk counts as zero here; ssd_bwd_slow computes its pair, with a decay per pair of tokens.
  *
  * kernel     ssd_bwd_bc      persistent blocks; work item = (sequence, pair of chunks, group), loop over its heads
@@ -50,7 +46,7 @@
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
 /* One block: initialises barriers and assigns roles. The warps of the third warpgroup have 24 registers each. */
-template <bool EXACT, bool DOCS, int TILED = 0>
+template <bool DOCS, int TILED = 0>
 static __device__ __forceinline__ void bc_block_run(const fused_task &a, const bc_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -72,25 +68,20 @@ static __device__ __forceinline__ void bc_block_run(const fused_task &a, const b
         warpgroup_reg_dealloc<24>();
         const int  thread = (int)threadIdx.x - 256;
         const bool dots = thread >= 32 && thread < 32 + 32 * DOT_WARPS;
-        if (EXACT) {
-            if (thread == 0) exact_producer(sm, a, maps);
-            else if (dots) exact_dot(sm, a);
-        } else {
-            if (thread == 0) {
-                if constexpr (TILED > 0) bc_tiled_producer<TILED>(sm, a, maps);
-                else bc_producer(sm, a, maps);
-            } else if (dots) {
-                bc_dot<TILED>(sm, a);
-            }
+        if (thread == 0) {
+            if constexpr (TILED > 0) bc_tiled_producer<TILED>(sm, a, maps);
+            else bc_producer(sm, a, maps);
+        } else if (dots) {
+            bc_dot<TILED>(sm, a);
         }
         return;
     }
     warpgroup_reg_alloc<240>();
     if (wg == 0) {
-        bc_chunk<EXACT, 0, DOCS, TILED> rows(sm, a);
+        bc_chunk<0, DOCS, TILED> rows(sm, a);
         rows.run(maps);
     } else {
-        bc_chunk<EXACT, 1, DOCS, TILED> rows(sm, a);
+        bc_chunk<1, DOCS, TILED> rows(sm, a);
         rows.run(maps);
     }
 }
@@ -102,7 +93,7 @@ static __global__ void __launch_bounds__(384, 1)
     ssd_bwd_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
 {
 #if MBA_HOPPER
-    bc_block_run<false, DOCS>(a, maps);
+    bc_block_run<DOCS>(a, maps);
 #endif
 }
 

@@ -15,7 +15,7 @@
 
 /* A consumer warpgroup: the rows of chunk I of the pair. DOCS: with resets, some rows do not reach the ends of the
  * pair. */
-template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
+template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
     bc_smem          &sm;
     const fused_task &a;
     float             dC[64], dB[64], own[32], low[32]; /* dCB: own is the diagonal block, low block 10 (I = 1) */
@@ -45,15 +45,10 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         const int      g = group_of<TILED>(current().g), none = group_n<TILED>(current().g) ? INT_MIN / 2 : 0;
         const int      z = (current().b * (a.K / 2) + current().c2) * a.G + g + none;
         const int      first = (current().b * a.K + 2 * current().c2) * a.G + g + none;
-        mbar_expect(bar, (EXACT ? 6 : 3) * TILE_BYTES);
+        mbar_expect(bar, 3 * TILE_BYTES);
         tma_load3(smem_address(sm.m[0]), &maps.cb, bar, 0, 0, first);
         tma_load3(smem_address(sm.m[1]), &maps.low, bar, 0, 0, z);
         tma_load3(smem_address(sm.m[2]), &maps.cb, bar, 0, 0, first + a.G);
-        if (!EXACT) return;
-        const int residual = residual_offset_cb(a);
-        tma_load3(smem_address(exact_stage_of(sm).m[0]), &maps.cb, bar, 0, 0, first + residual);
-        tma_load3(smem_address(exact_stage_of(sm).m[1]), &maps.low, bar, 0, 0, z + residual);
-        tma_load3(smem_address(exact_stage_of(sm).m[2]), &maps.cb, bar, 0, 0, first + a.G + residual);
     }
     /* Begins work item number `block`, the n-th of this block: issues all loads, then stores B and C and clears
      * sums. */
@@ -100,7 +95,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
      * conversion would delay the products. */
     __device__ __forceinline__ bool is_wide_range(int s) const
     {
-        if (!DOCS && !EXACT) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
+        if (!DOCS) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
         return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_WIDE_RANGE;
     }
     __device__ __forceinline__ float e_of(int s, int r) const { return is_wide_range(s) ? 0 : sm.rec[s][I][r]; }
@@ -311,135 +306,6 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         }
     }
 
-    /* ---- one head, EXACT ---- */
-
-    /* sums += (scaled rows of a tile) (a state), both as value plus residual, without the product of the residuals. */
-    __device__ __forceinline__ void add_product_hi_lo(float (&sums)[64], const unsigned char                *tile,
-                                                      const unsigned char (&state)[2][2 * TILE_BYTES], float s0,
-                                                      float s1)
-    {
-        fragments f;
-        scaled<false>(f, tile, s0, s1);
-        wgmma_fence();
-        by_state(sums, f, state[0]);
-        by_state(sums, f, state[1]);
-        finish_products();
-        scaled<true>(f, tile, s0, s1);
-        wgmma_fence();
-        by_state(sums, f, state[0]);
-        finish_products();
-    }
-    /* Returns false, which the compiler does not know. A branch on it keeps the compiler from hoisting work that would
-     * cost registers. */
-    static __device__ __forceinline__ bool opaque_false()
-    {
-        uint32_t thread = threadIdx.x;
-        opt_barrier(thread);
-        return !__any_sync(0xffffffffu, thread < 256);
-    }
-    /* Scales dot = dy x^T in fp32: sums += e f dot, by_row += C B^T f dot (the caller multiplies by e). Above the
-     * diagonal e f may overflow; by_row stays finite there, because C B^T is zero and f dot finite. */
-    __device__ __forceinline__ void scale_and_add(float (&sums)[32], float2 &by_row, const float (&dot)[16],
-                                                  const float *f, float e0, float e1, int block, int half) const
-    {
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; i++) {
-            uint32_t v[4], w[4];
-            if (I == 1 && opaque_false()) continue;
-            ldmatrix_at(v, smem_address(sm.m[block]) + tile_offset(i));
-            ldmatrix_at(w, smem_address(exact_stage_of(sm).m[block]) + tile_offset(i));
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                const float *d = dot + 8 * (i & 1) + 4 * j;
-                float       *to = sums + 8 * i + 4 * j;
-                const float2 u = *(const float2 *)(f + 16 * i + 8 * j + 2 * t4);
-                const float  t0 = d[0] * u.x, t1 = d[1] * u.y, t2 = d[2] * u.x, t3 = d[3] * u.y;
-                to[0] = fmaf(e0, t0, to[0]);
-                to[1] = fmaf(e0, t1, to[1]);
-                to[2] = fmaf(e1, t2, to[2]);
-                to[3] = fmaf(e1, t3, to[3]);
-                by_row.x += (low_of(v[2 * j]) + low_of(w[2 * j])) * t0 + (high_of(v[2 * j]) + high_of(w[2 * j])) * t1;
-                by_row.y += (low_of(v[2 * j + 1]) + low_of(w[2 * j + 1])) * t2
-                            + (high_of(v[2 * j + 1]) + high_of(w[2 * j + 1])) * t3;
-            }
-        }
-    }
-    /* Adds one head's dCB, half of the sources at a time, because registers are short. Returns this thread's row sums.
-     * LOW: block 10. */
-    template <bool LOW> __device__ __forceinline__ float2 dcb_products(int s)
-    {
-        const float e0 = LOW ? e_kappa(s, row) : e_of(s, row), e1 = LOW ? e_kappa(s, row + 8) : e_of(s, row + 8);
-        float2      by_row = make_float2(0, 0);
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float dot[16];
-            wgmma_fence();
-            multiply_rows(dot, exact_stage_of(sm).dy[I], exact_stage_of(sm).x[LOW ? 0 : I], half);
-            finish_products();
-            recompute_lane_indices();
-            scale_and_add(LOW ? low : own, by_row, dot, sm.rec[s][LOW ? 0 : I] + FQ, e0, e1, LOW ? 1 : 2 * I, half);
-        }
-        return make_float2(e0 * by_row.x, e1 * by_row.y);
-    }
-    /* Index of this thread's first row in q and row. */
-    __device__ __forceinline__ int64_t token_index(int pair) const { return (2 * (int64_t)pair + I) * FQ + row; }
-
-    /* dCB of a head. Stores `row` at once. `low` belongs to q, which follows later, and waits in shared memory. */
-    __device__ __forceinline__ void dcb_hi_lo(int s)
-    {
-        const float2 r = dcb_products<false>(s);
-        const float  r0 = sum_over_lanes_of_row(r.x), r1 = sum_over_lanes_of_row(r.y);
-        if (t4 == 0) {
-            const int64_t at = token_index(sm.pair[s]);
-            a.row[at] = r0;
-            a.row[at + 8] = r1;
-        }
-        if (I == 0) return;
-        const float2 below = dcb_products<true>(s);
-        sm.previous[128 + tid].z = below.x;
-        sm.previous[128 + tid].w = below.y;
-    }
-    __device__ __forceinline__ void decay_sums_hi_lo(int signed_pair)
-    {
-        const float2 q = rows_dot(dC, sm.c[I]), end = I ? q : rows_dot(dB, sm.b[0]);
-        const float4 previous = sm.previous[I * 128 + tid];
-        const float  q0 = sum_over_lanes_of_row(q.x - previous.x + previous.z);
-        const float  q1 = sum_over_lanes_of_row(q.y - previous.y + previous.w);
-        const float  all = warp_sum(end.x + end.y - sm.previous_end[I * 128 + tid]);
-        sm.previous[I * 128 + tid] = make_float4(q.x, q.y, 0, 0);
-        sm.previous_end[I * 128 + tid] = end.x + end.y;
-        const bool slow = signed_pair < 0;
-        const int  pair = slow ? ~signed_pair : signed_pair;
-        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
-        if (t4 || slow) return;
-        const int64_t at = token_index(pair);
-        a.q[at] = q0;
-        a.q[at + 8] = q1;
-    }
-    /* The loop over heads. Shared memory holds one head; each of its two parts is released as soon as it is used up. */
-    __device__ __forceinline__ void heads_hi_lo(unsigned iteration)
-    {
-        exact_stage &t = exact_stage_of(sm);
-#pragma unroll 1
-        for (; iteration < warp_broadcast((sm.current[I].n + 1) * (unsigned)a.J); iteration++) {
-            recompute_lane_indices();
-            int s = iteration & 1; // buffer of the record, and the phase of both parts
-            sm.iteration[I * 128 + tid] = iteration;
-            mbar_wait(smem_address(&sm.full[0]), s);
-            add_product_hi_lo(dB, t.x[I], t.g, f_to_end(s, row), f_to_end(s, row + 8));
-            mbar_wait(smem_address(&sm.full[1]), s);
-            dcb_hi_lo(s);
-            recompute_lane_indices();
-            mbar_release(smem_address(&sm.empty[0]), lane);
-            add_product_hi_lo(dC, t.dy[I], t.h, e_from_begin(s, row), e_from_begin(s, row + 8));
-            const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s];
-            if (pair < 0 && tid == 0) sm.current[I].slow = 1;
-            mbar_release(smem_address(&sm.empty[1]), lane);
-            decay_sums_hi_lo(pair);
-            iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
-        }
-    }
-
     /* ---- after all heads: dC += mask(dCB) B, dB += mask(dCB)^T C ---- */
 
     /* Bit e: accumulator e of a block of dCB counts (source before position, no reset between). It has no divergent
@@ -532,8 +398,7 @@ template <bool EXACT, int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         do { // what outlives an iteration is in shared memory
             begin(block, n, maps);
             mbar_wait(smem_address(&sm.cb_full), n & 1);
-            if (EXACT) heads_hi_lo(n * (unsigned)a.J);
-            else heads(n * (unsigned)group_heads<TILED>(a));
+            heads(n * (unsigned)group_heads<TILED>(a));
             last_products();
             store();
             block = warp_broadcast(sm.current[I].block) + gridDim.x;

@@ -2,8 +2,8 @@
 /* ssd_fused_bc_feed.cuh -- shared memory of a block of ssd_bwd_bc, the producer thread, and the two warps for <H1, G1>.
  *
  * The producer fills a ring of two stages by TMA, one head of a pair of chunks per stage: first x, G1 and the records
- * (barrier full), then dy and H1 (barrier full_late). Consumers and dot warps release a stage through `empty`. Variant
- * `exact` holds one head at a time instead, in two parts that are filled in turn. The maths is in ssd_fused_bc.cuh. */
+ * (barrier full), then dy and H1 (barrier full_late). Consumers and dot warps release a stage through `empty`. The
+ * maths is in ssd_fused_bc.cuh. */
 #ifndef MBA_SSD_FUSED_BC_FEED_CUH
 #define MBA_SSD_FUSED_BC_FEED_CUH
 
@@ -47,14 +47,6 @@ struct bc_smem {
 };
 static_assert(sizeof(bc_smem) + 1024 <= SSD_BC_SMEM, "the plan asks for less");
 
-/* `exact` uses the memory of the ring otherwise. States as value and residual leave room for one head, in two parts
- * that are filled in turn (x and G1: full[0], empty[0]; dy and H1: full[1], empty[1]), and for the residuals of C
- * B^T. */
-struct exact_stage {
-    unsigned char x[2][TILE_BYTES], g[2][2 * TILE_BYTES], dy[2][TILE_BYTES], h[2][2 * TILE_BYTES], m[3][TILE_BYTES];
-};
-static_assert(sizeof(exact_stage) <= BC_STAGES * sizeof(bc_stage), "room for it");
-static __device__ __forceinline__ exact_stage &exact_stage_of(bc_smem &sm) { return *(exact_stage *)sm.st; }
 static_assert(sizeof(bc_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
 
 struct bc_maps {
@@ -144,40 +136,6 @@ static __device__ __forceinline__ void bc_tiled_producer(bc_smem &sm, const fuse
     }
 }
 
-static __device__ __forceinline__ void exact_producer(bc_smem &sm, const fused_task &a, const bc_maps &maps)
-{
-    exact_stage &t = exact_stage_of(sm);
-    unsigned     iteration = 0;
-    for (unsigned block = blockIdx.x; block < pair_blocks<0>(a); block += gridDim.x) {
-        const pair_block k = pair_block_of(a, block);
-#pragma unroll 1
-        for (int i = 0; i < a.J; i++, iteration++) {
-            const int      s = iteration % BC_STAGES, h = k.g * a.J + i, z = (k.b * a.H + h) * (a.K / 2) + k.c2;
-            const uint32_t first = smem_address(&sm.full[0]), second = smem_address(&sm.full[1]);
-            mbar_wait(smem_address(&sm.empty[0]), (iteration & 1) ^ 1);
-            sm.pair[s] = z;
-            mbar_expect(first, 6 * TILE_BYTES + 2 * REC * 4);
-#pragma unroll 1
-            for (int c = 0; c < 2; c++) {
-                bulk_load(smem_address(sm.rec[s][c]), a.rec_plain + ((int64_t)z * 2 + c) * REC, REC * 4, first);
-                tma_load3(smem_address(t.x[c]), &maps.x, first, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.g[0]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0, z);
-                tma_load3(smem_address(t.g[1]) + c * TILE_BYTES, &maps.g, first, 64 * c, 0,
-                          z + residual_offset_states(a));
-            }
-            mbar_wait(smem_address(&sm.empty[1]), (iteration & 1) ^ 1);
-            mbar_expect(second, 6 * TILE_BYTES);
-#pragma unroll 1
-            for (int c = 0; c < 2; c++) {
-                tma_load3(smem_address(t.dy[c]), &maps.dy, second, h * FP, k.c2 * PAIR + FQ * c, k.b);
-                tma_load3(smem_address(t.h[0]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0, z);
-                tma_load3(smem_address(t.h[1]) + c * TILE_BYTES, &maps.h, second, 64 * c, 0,
-                          z + residual_offset_states(a));
-            }
-        }
-    }
-}
-
 /* kappa <H1, G1> per head, by two warps that are otherwise idle. Both tiles have the same swizzle, so that the order of
  * elements does not matter. */
 template <int TILED> static __device__ __forceinline__ void bc_dot(bc_smem &sm, const fused_task &a)
@@ -207,38 +165,6 @@ template <int TILED> static __device__ __forceinline__ void bc_dot(bc_smem &sm, 
         a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
     }
 }
-static __device__ __forceinline__ float dot_hi_lo(uint32_t x, uint32_t x_residual, uint32_t y, uint32_t y_residual)
-{
-    return (low_of(x) + low_of(x_residual)) * (low_of(y) + low_of(y_residual))
-           + (high_of(x) + high_of(x_residual)) * (high_of(y) + high_of(y_residual));
-}
-static __device__ __forceinline__ void exact_dot(bc_smem &sm, const fused_task &a)
-{
-    enum { RESIDUAL = 2 * TILE_BYTES / 8 }; // g[1] follows g[0], h[1] follows h[0]
-    const int      thread = (int)threadIdx.x - 256 - 32;
-    const unsigned iterations = (pair_blocks<0>(a) - blockIdx.x + gridDim.x - 1) / gridDim.x * (unsigned)a.J;
-    for (unsigned iteration = 0; iteration < iterations; iteration++) {
-        const int    s = iteration % BC_STAGES;
-        const uint2 *u = (const uint2 *)exact_stage_of(sm).h[0] + thread;
-        const uint2 *v = (const uint2 *)exact_stage_of(sm).g[0] + thread;
-        float        sum = 0;
-        mbar_wait(smem_address(&sm.full[0]), iteration & 1);
-        mbar_wait(smem_address(&sm.full[1]), iteration & 1);
-#pragma unroll 1
-        for (int e = 0; e < RESIDUAL / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS, v += 32 * DOT_WARPS) {
-            const uint2 x = u[0], x_residual = u[RESIDUAL], y = v[0], y_residual = v[RESIDUAL];
-            sum += dot_hi_lo(x.x, x_residual.x, y.x, y_residual.x) + dot_hi_lo(x.y, x_residual.y, y.y, y_residual.y);
-        }
-        const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
-        const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]; // log kappa
-        mbar_release(smem_address(&sm.empty[0]), thread % 32);
-        mbar_pass(smem_address(&sm.empty[1]), thread % 32);
-        sum = warp_sum(sum);
-        if (thread % 32) continue;
-        a.ends[(int64_t)pair * SSD_ENDS + thread / 32] = flags ? 0 : sum * __expf(kappa);
-    }
-}
-
 #endif
 
 #endif

@@ -64,15 +64,6 @@ struct bc_rows {
         to[2] = times(v[2], u0.x, u0.y);
         to[3] = times(v[3], u1.x, u1.y);
     }
-    /* EXACT: the residual of its rounding. */
-    static __device__ __forceinline__ void scale_residual(uint32_t (&to)[4], const uint32_t (&v)[4], uint2 u0, uint2 u1)
-    {
-        scale(to, v, u0, u1);
-        to[0] = times_residual(v[0], u0.x, u0.y, to[0]);
-        to[1] = times_residual(v[1], u1.x, u1.y, to[1]);
-        to[2] = times_residual(v[2], u0.x, u0.y, to[2]);
-        to[3] = times_residual(v[3], u1.x, u1.y, to[3]);
-    }
     static __device__ __forceinline__ void opt_barrier_all(fragments &f, int from = 0, int to = 4)
     {
 #pragma unroll
@@ -80,8 +71,7 @@ struct bc_rows {
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(f[i][j]);
     }
-    /* f = this warp's rows of a tile, scaled; or with RESIDUAL the residual of its rounding. */
-    template <bool RESIDUAL = false>
+    /* f = this warp's rows of a tile, scaled. */
     __device__ __forceinline__ void scaled(fragments &f, const unsigned char *tile, float s0, float s1)
     {
         const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
@@ -89,8 +79,7 @@ struct bc_rows {
         for (int i = 0; i < 4; i++) {
             uint32_t v[4];
             ldmatrix_at(v, smem_address(tile) + tile_offset(i));
-            if (RESIDUAL) scale_residual(f[i], v, u0, u1);
-            else scale(f[i], v, u0, u1);
+            scale(f[i], v, u0, u1);
         }
         opt_barrier_all(f);
     }
@@ -149,15 +138,6 @@ struct bc_rows {
         const uint64_t d = wgmma_smem_desc(smem_address(tile));
 #pragma unroll
         for (int i = from; i < to; i++) wgmma_n64_rs<0>(sums, f[i], d + ((i * 32) >> 4), 1);
-    }
-    /* EXACT: dot = dy x^T, unscaled: 64 rows and the 32 sources from 32 half on. */
-    static __device__ __forceinline__ void multiply_rows(float (&dot)[16], const unsigned char *dy,
-                                                         const unsigned char *x, int half)
-    {
-        const uint64_t rows = wgmma_smem_desc(smem_address(dy));
-        const uint64_t sources = wgmma_smem_desc(smem_address(x) + half * 32 * TILE_ROW_BYTES);
-#pragma unroll
-        for (int k = 0; k < 4; k++) wgmma_n32_ss<0, 0>(dot, rows + ((k * 32) >> 4), sources + ((k * 32) >> 4), k > 0);
     }
     static __device__ __forceinline__ void finish_products()
     {

@@ -17,14 +17,13 @@
 
 #if MBA_HOPPER || !defined(__CUDA_ARCH__)
 
-/* STAGED_SAVE: saved states go through shared memory. X_ON_DEMAND: x of a chunk is loaded when it is needed instead of
+/* STAGED_SAVE: saved states go through shared memory. WIDE_RANGE: x of a chunk is loaded when it is needed instead of
  * one chunk ahead, because registers are short. */
 template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
     using tiled_warpgroup::tiled_warpgroup;
-    static constexpr bool EXACT = P::EXACT, REV = P::REV;
+    static constexpr bool REV = P::REV;
     static constexpr int  WHAT = P::WHAT, SPLIT = P::SPLIT, TILED = P::TILED;
-    static constexpr bool STAGED_SAVE = saves_through_smem(EXACT, WHAT, REV, SPLIT);
-    static constexpr bool X_ON_DEMAND = WIDE_RANGE || EXACT;
+    static constexpr bool STAGED_SAVE = saves_through_smem(WHAT, REV, SPLIT);
     static constexpr bool WIDE = TILED == 2; /* one tile of p in both warpgroups, a tile of n each */
     typedef typename std::conditional<WIDE, wide_stage, scan_stage>::type stage;
 
@@ -73,7 +72,7 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
             out[k] = *((const float4 *)t.rec_of(wg) + 4 * t4 + first + k);
             ldmatrix_t_at(raw[k], smem_address(t.x_of(wg)) + matrix_offset + (first + k) * 16 * 128);
         }
-        if (SPLIT || EXACT) { // D is reloaded per chunk, because registers are short
+        if (SPLIT) { // D is reloaded per chunk, because registers are short
             const float2 D = sm.aux.D[threadIdx.x];
             D0 = D.x;
             D1 = D.y;
@@ -207,16 +206,16 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
                                       + ((bh() * (a.K / 2) + first) * 64 + warp * 16) * 16;
     }
     /* Saves the warp's 16 rows with plain stores. The column order is that of the registers, so four lanes write 64
-     * contiguous bytes; ssd_bwd_bc undoes it. `later`: residuals of states (EXACT) lie that many states further on. */
-    __device__ __forceinline__ void save_state(const packed_state &h_bf16, int later = 0)
+     * contiguous bytes; ssd_bwd_bc undoes it. */
+    __device__ __forceinline__ void save_state(const packed_state &h_bf16)
     {
         uint32_t *saved = REV ? a.saved_rev : a.saved;
-        const int thread = opaque((int)threadIdx.x); // SPLIT, EXACT: recomputed, because registers are short
-        const int row = SPLIT || EXACT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0);
-        const int col = SPLIT || EXACT ? thread & 3 : t4;
+        const int thread = opaque((int)threadIdx.x); // SPLIT: recomputed, because registers are short
+        const int row = SPLIT ? (thread >> 5 & 3) * 16 + (thread >> 2 & 7) : row_of(0);
+        const int col = SPLIT ? thread & 3 : t4;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            uint4 *to = (uint4 *)saved + ((row_of_head(a.K / 2, chunk() >> 1) + later) * 64 + row + 8 * q) * 16 + col;
+            uint4 *to = (uint4 *)saved + (row_of_head(a.K / 2, chunk() >> 1) * 64 + row + 8 * q) * 16 + col;
 #pragma unroll
             for (int k = 0; k < 8; k += 2)
                 to[2 * k] = make_uint4(h_bf16[k][q], h_bf16[k][q + 2], h_bf16[k + 1][q], h_bf16[k + 1][q + 2]);
@@ -238,38 +237,6 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
             load_output_operands(t);
         }
         update(x, t.u_of(half), keep);
-    }
-
-    /* EXACT: replaces the rounded state by its residual, and saves that. */
-    __device__ __forceinline__ void save_state_residual(packed_state &h_bf16, bool output, bool saves)
-    {
-        if (output || saves) to_residual(h_bf16);
-        if (saves) save_state(h_bf16, residual_offset_states(a));
-    }
-    /* EXACT: the products with operands as value plus residual. */
-    template <bool OUT>
-    __device__ __forceinline__ void products_hi_lo(packed_state &h_bf16, const fragments &x, const fragments &residual,
-                                                   const scan_stage &t, int keep, bool saves)
-    {
-        if (OUT) {
-            wgmma_fence();
-            state_term(h_bf16, t);
-            cb_term_hi_lo<REV>(x, residual, t.cb, cb_residual_of(sm, s));
-            wgmma_commit();
-            wgmma_wait<0>(); // the residual takes the registers of the value
-        }
-        save_state_residual(h_bf16, OUT, saves);
-        wgmma_fence();
-        if (OUT) {
-            state_term<true>(h_bf16, t);
-            wgmma_commit();
-        }
-        add_sources(x, t.u, keep);
-        update(residual, t.u, 1);
-        if (OUT) { // not earlier: registers are short
-            wgmma_wait<1>();
-            load_output_operands(t);
-        }
     }
 
     /* ---- products of a wide-range chunk: C B^T gets a decay per pair, x and H1 none from a pivot ---- */
@@ -313,50 +280,6 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
         wide_range_scale<REV>(t);
     }
 
-    /* EXACT: the same two with operands as value plus residual. */
-    __device__ __forceinline__ void wide_range_output_hi_lo(packed_state &h_bf16, fragments &x, fragments &residual,
-                                                            const scan_stage &t, float all, bool saves)
-    {
-        const float *cs = t.rec[wg], *dt = t.rec[wg] + 64;
-        warpgroup_sync();
-        decay_cb_hi_lo(t, cs);
-        fence_async();
-        warpgroup_sync();
-        wgmma_fence();
-        state_term(h_bf16, t);
-        wgmma_commit();
-        wgmma_wait<0>();
-        save_state_residual(h_bf16, true, saves);
-        wgmma_fence();
-        state_term<true>(h_bf16, t);
-        wgmma_commit();
-        wgmma_wait<0>();
-        decay_rows<REV>(cs, all);
-        load_output_operands(t);
-        wide_range_sources<false, REV>(x, residual, cs, dt, all);
-        wgmma_fence();
-        cb_term_hi_lo<REV>(x, residual, decayed_cb(), decayed_cb_residual());
-        wgmma_commit();
-        wgmma_wait<0>();
-    }
-    template <bool OUT>
-    __device__ __forceinline__ void wide_range_products_hi_lo(packed_state &h_bf16, fragments &x, fragments &residual,
-                                                              const scan_stage &t, float all, int keep, bool saves)
-    {
-        const float decay = __expf(all);
-        if (OUT) wide_range_output_hi_lo(h_bf16, x, residual, t, all, saves);
-        else save_state_residual(h_bf16, false, saves);
-        load_output_operands(t);
-#pragma unroll
-        for (int i = 0; i < 64; i++) h[i] *= decay;
-        wide_range_sources<true, REV>(x, residual, t.rec[wg], t.rec[wg] + 64, all);
-        wgmma_fence();
-        add_sources(x, t.u, keep);
-        update(residual, t.u, 1);
-        wgmma_wait<0>();
-        wide_range_scale<REV>(t);
-    }
-
     /* ---- output ---- */
 
     /* Reverse: starts the load of x of chunk `from` into the tile that dx leaves through. Each warp reads the bytes
@@ -394,7 +317,7 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
         float          src[16];
         float2         dD = make_float2(0, 0);
         wgmma_wait<1>();
-        if (!X_ON_DEMAND && more) {
+        if (!WIDE_RANGE && more) {
             fetch_x(s_next, ph_next);
             if (!REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg)); // reverse: later, as registers are short
         }
@@ -403,14 +326,14 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
 #pragma unroll
             for (int j = 0; j < 4; j++) opt_barrier(raw[k][j]);
         if (WIDE) {
-            write_half_of_output<EXACT, REV, WIDE_RANGE>(tile, src, dD);
+            write_half_of_output<REV, WIDE_RANGE>(tile, src, dD);
         } else {
             if (REV) mbar_wait(smem_address(&sm.x_full[wg][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                write_output<EXACT, REV>(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
+                write_output<REV>(tile + matrix_offset + k * 16 * 128, src + 4 * k, dD, y + 8 * k, k);
         }
-        if (!X_ON_DEMAND && more) {
+        if (!WIDE_RANGE && more) {
             if (REV) fetch_scale(stage_of<TILED>(sm, s_next).rec_of(wg));
             scale(x_next);
         }
@@ -440,18 +363,16 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
      *   3. issue wgmma: output = H1 C^T + x' (C B^T)^T, then H1 += x' B
      *   4. scale the output, add D x, store it by TMA; load and scale x' of the next chunk meanwhile
      *   5. wait for the products and release the ring stage to the producer
-     * STATE_ONLY skips the output. x and x_next hold x' of two chunks, and callers alternate them; in EXACT, x_next
-     * holds the rounding residual of x' instead. */
+     * STATE_ONLY skips the output. x and x_next hold x' of two chunks, and callers alternate them. */
     template <bool STATE_ONLY = false> __device__ __forceinline__ bool process_chunk(fragments &x, fragments &x_next)
     {
         constexpr bool OUT = has_output(WHAT) && !STATE_ONLY;
         const bool     more = STATE_ONLY || (SPLIT ? chunks_left > 0 : c != last_c);
         stage         &t = stage_of<TILED>(sm, s);
-        const int      s_next = next_stage<(X_ON_DEMAND || WIDE)>(s), ph_next = s_next ? ph : ph ^ 1;
-        if (X_ON_DEMAND) {
+        const int      s_next = next_stage<(WIDE_RANGE || WIDE)>(s), ph_next = s_next ? ph : ph ^ 1;
+        if (WIDE_RANGE) {
             fetch(s, ph);
-            if (EXACT) scale(x, x_next);
-            else scale(x);
+            scale(x);
         }
         const float4 last = *(const float4 *)(t.rec_of(wg) + REC_BEFORE);
         const int    flags = (int)last.z, keep = decay_to_pivot(last);
@@ -464,20 +385,14 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
         if (saves && !STAGED_SAVE) save_state(h_bf16);
         if (saves && STAGED_SAVE) save_state_rows_0_7<has_output(WHAT)>(h_bf16);
         if (saves && STAGED_SAVE && !REV) save_state_rows_8_15<REV>(h_bf16); // now: later registers are short
-        if constexpr (EXACT) {
-            if (WIDE_RANGE && __any_sync(0xffffffffu, flags & IS_WIDE_RANGE))
-                wide_range_products_hi_lo<OUT>(h_bf16, x, x_next, t, last.w, keep, saves);
-            else products_hi_lo<OUT>(h_bf16, x, x_next, t, keep, saves);
-        } else {
-            if (WIDE_RANGE && __any_sync(0xffffffffu, flags & IS_WIDE_RANGE))
-                wide_range_products<OUT>(h_bf16, x, t, last.w, keep);
-            else products<OUT>(h_bf16, x, t, keep);
-        }
+        if (WIDE_RANGE && __any_sync(0xffffffffu, flags & IS_WIDE_RANGE))
+            wide_range_products<OUT>(h_bf16, x, t, last.w, keep);
+        else products<OUT>(h_bf16, x, t, keep);
         if (REV && OUT && more) load_next_x_async(saves && STAGED_SAVE);
         if (saves && STAGED_SAVE && REV) save_state_rows_8_15<REV>(h_bf16);
         if (OUT) {
             store_output(more, x_next, s_next, ph_next);
-        } else if (!X_ON_DEMAND && more) {
+        } else if (!WIDE_RANGE && more) {
             fetch(s_next, ph_next);
             scale(x_next);
         }
@@ -559,7 +474,7 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
             D0 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() : row_of(0))];
             D1 = a.skip[a.skip_cols == 1 ? head : head * FP + (SPLIT ? opaque_row() + 8 : row_of(1))];
         }
-        if ((SPLIT || EXACT) && has_output(WHAT)) sm.aux.D[threadIdx.x] = make_float2(D0, D1);
+        if (SPLIT && has_output(WHAT)) sm.aux.D[threadIdx.x] = make_float2(D0, D1);
         if (REV && has_output(WHAT)) {
             sm.skip[wg][tid] = make_float2(0, 0);
             if (copies()) load_x_async(chunk() - it.recomputed, chunks_done);
@@ -574,11 +489,11 @@ template <typename P, bool WIDE_RANGE> struct scan_consumer : tiled_warpgroup {
         while (SPLIT == STATE_RECOMPUTED && WIDE_RANGE && chunks_left >= warp_broadcast(sm.spilled[wg * 4 + warp].own))
             process_chunk<true>(A, B);
         if (SPLIT == STATE_RECOMPUTED) add_predecessor_state();
-        if (!X_ON_DEMAND) {
+        if (!WIDE_RANGE) {
             fetch(s, ph);
             scale(A);
         }
-        while (process_chunk(A, B) && (X_ON_DEMAND || process_chunk(B, A))) {
+        while (process_chunk(A, B) && (WIDE_RANGE || process_chunk(B, A))) {
         }
         if (SPLIT) n = sm.spilled[wg * 4 + warp].n;
         asm volatile("" : "+r"(n)); // the compiler must not keep item data across the loop

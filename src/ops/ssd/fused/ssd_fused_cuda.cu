@@ -13,14 +13,11 @@
 #include "ops/ssd/fused/ssd_fused_sums.cuh"
 #include "ops/ssd/fused/ssd_fused_task.cuh"
 
-static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ fused_task a)
-{
-    prepare_block<false>(a);
-}
+static __global__ void __launch_bounds__(256) ssd_prep(const __grid_constant__ fused_task a) { prepare_block(a); }
 static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_bwd_slow(const __grid_constant__ fused_task a)
 {
 #if MBA_HOPPER
-    slow_block_run<false>(a);
+    slow_block_run(a);
 #endif
 }
 
@@ -53,9 +50,9 @@ extern "C" mba_status ssd_fused_cuda(const mba_call *c)
     if (ssd_is_tiled(c->node)) return ssd_dims_of(c->node).N > FN ? ssd_tiled_wide_cuda(c) : ssd_tiled_cuda(c);
     fused_call f = fused_call_of(c, false);
     scan_maps  m;
-    MBA_TRY(scan_maps_of(&m, f.a, f.a.x, f.result, false, false));
+    MBA_TRY(scan_maps_of(&m, f.a, f.a.x, f.result, false));
     MBA_KERNEL(c, f.k++, ssd_prep, f.a);
-    MBA_TRY((launch_states<false, false>(f, m)));
+    MBA_TRY(launch_states<false>(f, m));
     return f.kept ? launch_scan_fwd<SCAN_KEEP>(f, m) : launch_scan_inference(f, m);
 }
 
@@ -78,17 +75,17 @@ extern "C" mba_status ssd_bwd_fused_cuda(const mba_call *c)
     fused_call f = fused_call_of(c, true);
     scan_maps  forward, backward;
     bc_maps    bc;
-    MBA_TRY(scan_maps_of(&backward, f.a, f.a.dy, f.result, true, false));
-    MBA_TRY(bc_maps_of(&bc, f.a, false));
+    MBA_TRY(scan_maps_of(&backward, f.a, f.a.dy, f.result, true));
+    MBA_TRY(bc_maps_of(&bc, f.a));
     if (!f.kept) {
-        MBA_TRY(scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false, false));
+        MBA_TRY(scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false));
         MBA_KERNEL(c, f.k++, ssd_prep, f.a);
-        MBA_TRY((launch_states<false, false>(f, forward)));
+        MBA_TRY(launch_states<false>(f, forward));
         MBA_TRY(launch_scan_fwd<SCAN_SAVE>(f, forward));
     } else if (f.a.state_ready) { // otherwise ssd_prep clears the flags
         CUDA_TRY(cudaMemsetAsync(f.a.state_ready, 0, sizeof(int) * HEADS * (size_t)f.a.states, mba_cuda_stream(c)));
     }
-    MBA_TRY((launch_states<true, false>(f, backward)));
+    MBA_TRY(launch_states<true>(f, backward));
     MBA_TRY(launch_scan_bwd(f, backward));
     MBA_KERNEL(c, f.k++, ssd_bwd_slow, f.a);
     if (f.a.ids.at) MBA_KERNEL(c, f.k++, ssd_bwd_bc<true>, f.a, bc);

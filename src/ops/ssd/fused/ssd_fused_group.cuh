@@ -85,26 +85,6 @@ struct consumer_warpgroup {
                 x[k][j] = times(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)]);
             }
     }
-    /* EXACT: x = x' rounded to bf16, residual = what the rounding lost. */
-    __device__ __forceinline__ void scale(fragments &x, fragments &residual)
-    {
-        scale(x);
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                residual[k][j] = times_residual(next[k][j], in[2 * k + (j >> 1)], in[8 + 2 * k + (j >> 1)], x[k][j]);
-    }
-    /* EXACT: replaces the rounded state by the residual of its rounding. */
-    __device__ __forceinline__ void to_residual(packed_state &h_bf16) const
-    {
-#pragma unroll
-        for (int k = 0; k < 8; k++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                h_bf16[k][j] = pack(h[8 * k + 2 * j] - low_of(h_bf16[k][j]),
-                                    h[8 * k + 2 * j + 1] - high_of(h_bf16[k][j]));
-    }
     /* Decays H to H1, the state under the pivot of a chunk; `last` is the tail of the chunk's record. What the previous
      * chunk left pending is applied at the same time. Returns 0 if a reset drops the old state: the update then
      * overwrites H instead of adding to it. */
@@ -223,25 +203,20 @@ struct consumer_warpgroup {
 
     /* ---- products: Y = H1 C^T + x' (C B^T)^T, then H1 += x' B ---- */
 
-    /* Y = H1 C^T, or Y += .. with ADDS. */
-    template <bool ADDS = false, class STAGE>
-    __device__ __forceinline__ void state_term(const packed_state &h_bf16, const STAGE &t)
+    /* Y = H1 C^T. */
+    template <class STAGE> __device__ __forceinline__ void state_term(const packed_state &h_bf16, const STAGE &t)
     {
         const uint64_t d = wgmma_smem_desc(smem_address(t.k_of(half)));
 #pragma unroll
         for (int k = 0; k < 8; k++)
-            wgmma_n64_rs<0>(y, h_bf16[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), ADDS || k > 0);
+            wgmma_n64_rs<0>(y, h_bf16[k], d + (((k >> 2) * TILE_BYTES + (k & 3) * 32) >> 4), k > 0);
     }
     /* H = keep H + x' B. */
-    __device__ __forceinline__ void add_sources(const fragments &x, const unsigned char *u, int keep)
+    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
     {
         const uint64_t d = wgmma_smem_desc(smem_address(u), TILE_BYTES);
 #pragma unroll
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
-    }
-    __device__ __forceinline__ void update(const fragments &x, const unsigned char *u, int keep)
-    {
-        add_sources(x, u, keep);
         wgmma_commit();
     }
 
@@ -254,16 +229,6 @@ struct consumer_warpgroup {
             if (REV) wgmma_n64_rs<1>(y, x[k], d + ((k * 2048) >> 4), 1);
             else wgmma_n64_rs<0>(y, x[k], d + ((k * 32) >> 4), 1);
     }
-    /* EXACT: the same with both operands as value plus residual. The product of the two residuals is left out. */
-    template <bool REV>
-    __device__ __forceinline__ void cb_term_hi_lo(const fragments &x, const fragments &residual, const void *cb,
-                                                  const void *cb_residual)
-    {
-        cb_term<REV>(x, cb);
-        cb_term<REV>(x, cb_residual);
-        cb_term<REV>(residual, cb);
-    }
-
     /* ---- wide-range chunks: a decay per pair of tokens, correct for any decay ---- */
 
     /* Keeps loads in place: hoisted all together they would not fit into registers. */
@@ -273,7 +238,6 @@ struct consumer_warpgroup {
         if (TILED == 2) return (unsigned char *)&sm.wide[WIDE_RANGE_STAGES]; // both warpgroups have the same head
         return (unsigned char *)&sm.st[WIDE_RANGE_STAGES] + wg * TILE_BYTES;
     }
-    __device__ __forceinline__ unsigned char *decayed_cb_residual() { return decayed_cb() + HEADS * TILE_BYTES; }
     /* Writes C B^T times exp(cs_l - cs_s) to this head's tile. */
     template <int TILED, class STAGE> __device__ __forceinline__ void decay_cb(const STAGE &t, const float *cs)
     {
@@ -285,20 +249,6 @@ struct consumer_warpgroup {
             const uint32_t w = pack(low_of(v) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
                                     high_of(v) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
             *(uint32_t *)(decayed_cb<TILED>() + place) = w;
-        }
-    }
-    /* EXACT: the same as value and residual. */
-    __device__ __forceinline__ void decay_cb_hi_lo(const scan_stage &t, const float *cs)
-    {
-        const unsigned char *residual = cb_residual_of(sm, s);
-        for (int i = tid; i < FQ * FQ / 2; i += 128) {
-            const int      l = i >> 5, q = i & 31, place = tile_at(l, q >> 2) + (q & 3) * 4;
-            const uint32_t v = *(const uint32_t *)(t.cb + place), r = *(const uint32_t *)(residual + place);
-            const float    cl = record_value(cs, l);
-            const uint2    w = split((low_of(v) + low_of(r)) * __expf(fminf(cl - record_value(cs, 2 * q), 0)),
-                                     (high_of(v) + high_of(r)) * __expf(fminf(cl - record_value(cs, 2 * q + 1), 0)));
-            *(uint32_t *)(decayed_cb() + place) = w.x;
-            *(uint32_t *)(decayed_cb_residual() + place) = w.y;
         }
     }
     /* Scales the state term of each position by its decay since the chunk began (reverse: until it ends). */
@@ -355,53 +305,22 @@ struct consumer_warpgroup {
                 compiler_fence();
             }
     }
-    /* EXACT: scale_by_dt(), or with TO_END scale_to_end(), to value and residual. */
-    template <bool TO_END, bool REV>
-    __device__ __forceinline__ void wide_range_sources(fragments &x, fragments &residual, const float *cs,
-                                                       const float *dt, float all)
-    {
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const int   l = 16 * k + 8 * (j >> 1) + 2 * t4;
-                const float d0 = REV ? 1 : record_value(dt, l), d1 = REV ? 1 : record_value(dt, l + 1);
-                const float f0 = TO_END ? d0 * __expf(REV ? record_value(cs, l) : all - record_value(cs, l)) : d0;
-                const float f1 = TO_END ? d1 * __expf(REV ? record_value(cs, l + 1) : all - record_value(cs, l + 1))
-                                        : d1;
-                const uint2 w = split(low_of(raw[k][j]) * f0, high_of(raw[k][j]) * f1);
-                x[k][j] = w.x;
-                residual[k][j] = w.y;
-                opt_barrier(x[k][j]);
-                opt_barrier(residual[k][j]);
-                compiler_fence();
-            }
-    }
-
     /* ---- reverse: sums for the gradients of dt and D ---- */
 
     /* Products <x'_s, gradient of x'_s> of this thread's rows for four positions, and dD. v: gradients; dy: as loaded;
-     * at: x. x' is rounded to bf16 as in ssd_bwd_bc, so that both sums cancel there; in EXACT neither is rounded. */
-    template <bool EXACT>
+     * at: x. x' is rounded to bf16 as in ssd_bwd_bc, so that both sums cancel there. */
     static __device__ __forceinline__ void source_sums(float *src, float2 &dD, const float *v, const float4 &out,
                                                        const uint32_t (&dy)[4], uint32_t at)
     {
         uint32_t x[4];
         ldmatrix_t_at(x, at);
-        if (EXACT) {
-            src[0] = (low_of(x[0]) * v[0] + low_of(x[1]) * v[2]) * out.x;
-            src[1] = (high_of(x[0]) * v[1] + high_of(x[1]) * v[3]) * out.y;
-            src[2] = (low_of(x[2]) * v[4] + low_of(x[3]) * v[6]) * out.z;
-            src[3] = (high_of(x[2]) * v[5] + high_of(x[3]) * v[7]) * out.w;
-        } else {
-            const uint2    f0 = split(out.x, out.y), f1 = split(out.z, out.w);
-            const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
-                           s3 = times(x[3], f1.x, f1.y);
-            src[0] = low_of(s0) * v[0] + low_of(s1) * v[2];
-            src[1] = high_of(s0) * v[1] + high_of(s1) * v[3];
-            src[2] = low_of(s2) * v[4] + low_of(s3) * v[6];
-            src[3] = high_of(s2) * v[5] + high_of(s3) * v[7];
-        }
+        const uint2    f0 = split(out.x, out.y), f1 = split(out.z, out.w);
+        const uint32_t s0 = times(x[0], f0.x, f0.y), s1 = times(x[1], f0.x, f0.y), s2 = times(x[2], f1.x, f1.y),
+                       s3 = times(x[3], f1.x, f1.y);
+        src[0] = low_of(s0) * v[0] + low_of(s1) * v[2];
+        src[1] = high_of(s0) * v[1] + high_of(s1) * v[3];
+        src[2] = low_of(s2) * v[4] + low_of(s3) * v[6];
+        src[3] = high_of(s2) * v[5] + high_of(s3) * v[7];
         dD.x += low_of(x[0]) * low_of(dy[0]) + high_of(x[0]) * high_of(dy[0]) + low_of(x[2]) * low_of(dy[2])
                 + high_of(x[2]) * high_of(dy[2]);
         dD.y += low_of(x[1]) * low_of(dy[1]) + high_of(x[1]) * high_of(dy[1]) + low_of(x[3]) * low_of(dy[3])

@@ -7,7 +7,6 @@
  * the kernels in ssd_fused_scan.cuh, and the host code that divides the work in ssd_split.c.
  *
  * Template parameters of this file and of the consumers:
- *   EXACT       variant `exact`: operands are sums of two bf16 (value and rounding residual)
  *   REV         backward in time: x is dy, y is dx, B and C are exchanged
  *   WHAT        scan_what: which results the kernel writes
  *   WIDE_RANGE  second pass, over items with a wide-range chunk: a decay per pair of tokens, ring of two stages
@@ -34,15 +33,15 @@ enum { ITEM_WORDS = SSD_ITEMS_PER_BLOCK / 32 };
 enum scan_split { WHOLE, STATE_PASSED, STATE_RECOMPUTED };
 
 /* The policy P of a scan kernel: all of the parameters above but WIDE_RANGE, of which a kernel has both. */
-template <bool REV_, int WHAT_, int SPLIT_ = WHOLE, int TILED_ = 0, bool EXACT_ = false> struct scan_policy {
-    static constexpr bool EXACT = EXACT_, REV = REV_;
+template <bool REV_, int WHAT_, int SPLIT_ = WHOLE, int TILED_ = 0> struct scan_policy {
+    static constexpr bool REV = REV_;
     static constexpr int  WHAT = WHAT_, SPLIT = SPLIT_, TILED = TILED_;
 };
 
 /* Whether saved states are staged in shared memory (half of them; see save_state_rows_0_7). */
-static __device__ constexpr bool saves_through_smem(bool exact, int what, bool rev, int split_kind)
+static __device__ constexpr bool saves_through_smem(int what, bool rev, int split_kind)
 {
-    return !exact && split_kind == WHOLE && saves_states(what, rev);
+    return split_kind == WHOLE && saves_states(what, rev);
 }
 
 /* TILED: where a tile lies in the maps of x and y. In shared memory: whoever starts copies is short of registers. */
@@ -106,7 +105,7 @@ struct scan_smem {
                                               y[1] is where the warpgroups exchange outputs */
     union {
         unsigned char state[4 * HEADS][2048]; /* per warp: rows 0-7 of its 16 state rows, on their way out */
-        struct {                              /* split kernels and EXACT, which lack registers for these */
+        struct {                              /* split kernels, which lack registers for these */
             float  src[HEADS][2][4][FQ];      /* reverse: partial sums of the four warps */
             float2 D[HEADS * 128];            /* D of a thread's rows p and p + 8 */
         } aux;
@@ -133,13 +132,8 @@ struct scan_smem {
 };
 static_assert(sizeof(scan_smem) + 1024 <= SSD_SCAN_SMEM, "the plan asks for less");
 
-/* A ring of two stages leaves the third free. It holds, in tiles: C B^T with decays applied, one per head (WIDE_RANGE);
- * the residuals of these, one per head, and the residuals of C B^T, one per stage (EXACT). */
-static_assert(sizeof(scan_stage) >= (2 * HEADS + WIDE_RANGE_STAGES) * TILE_BYTES, "room for them");
-static __device__ __forceinline__ unsigned char *cb_residual_of(scan_smem &sm, int s)
-{
-    return (unsigned char *)&sm.st[WIDE_RANGE_STAGES] + (2 * HEADS + s) * TILE_BYTES;
-}
+/* A ring of two stages leaves the third free. It holds C B^T with decays applied, one tile per head (WIDE_RANGE). */
+static_assert(sizeof(scan_stage) >= HEADS * TILE_BYTES, "room for them");
 /* TILED = 2: behind the two stages lies C B^T with decays applied, one tile. */
 static_assert(2 * sizeof(wide_stage) + TILE_BYTES <= STAGES * sizeof(scan_stage), "room for it");
 static_assert(sizeof(wide_stage) % 1024 == 0, "tiles begin at multiples of 1 KB");
@@ -427,7 +421,7 @@ static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_tas
     const int      g = pair * HEADS / a.J;
     const uint32_t bar = smem_address(&sm.full[WIDE_RANGE][s]);
     scan_stage    &t = sm.st[s];
-    mbar_expect(bar, (!has_output(P::WHAT) ? 2 : P::EXACT ? 6 : 5) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
+    mbar_expect(bar, (has_output(P::WHAT) ? 5 : 2) * TILE_BYTES + HEADS * (TILE_BYTES + REC * 4));
     for (int h = 0; h < HEADS; h++) {
         const int head = pair * HEADS + h;
         load_x_tile<P::TILED>(smem_address(t.x[h]), &maps.x, bar, sm.place[HEADS + h], head, c * FQ, b);
@@ -439,9 +433,6 @@ static __device__ __forceinline__ void load_chunk(scan_smem &sm, const fused_tas
         for (int j = 0; j < 2; j++)
             load_n_tile<P::TILED>(smem_address(t.k) + j * TILE_BYTES, &maps.k, bar, g, 64 * j, c * FQ, b);
         tma_load3(smem_address(t.cb), &maps.cb, bar, 0, 0, (b * a.K + c) * a.G + g);
-        if (P::EXACT)
-            tma_load3(smem_address(cb_residual_of(sm, s)), &maps.cb, bar, 0, 0,
-                      (b * a.K + c) * a.G + g + residual_offset_cb(a));
     }
     for (int j = 0; j < 2; j++)
         load_n_tile<P::TILED>(smem_address(t.u) + j * TILE_BYTES, &maps.u, bar, g, 64 * j, c * FQ, b);
@@ -537,15 +528,15 @@ static __device__ __forceinline__ void scan_producer(scan_smem &sm, const fused_
                     load_chunk<P, WIDE_RANGE>(sm, a, maps, s, KEEPS_NOTHING ? sm.producer.b : it.b,
                                               KEEPS_NOTHING ? sm.producer.pair : it.pair,
                                               P::REV ? c0 + chunks - 1 - i : c0 + i);
-                s = next_stage<(WIDE_RANGE || P::EXACT || P::TILED == 2)>(s);
+                s = next_stage<(WIDE_RANGE || P::TILED == 2)>(s);
                 ph ^= s == 0;
             }
             if (KEEPS_NOTHING) n = sm.producer.n;
         }
     }
-    for (int i = 0; !WIDE_RANGE && i < (P::EXACT || P::TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
+    for (int i = 0; !WIDE_RANGE && i < (P::TILED == 2 ? WIDE_RANGE_STAGES : STAGES); i++) {
         mbar_wait(smem_address(&sm.empty[WIDE_RANGE][s]), ph);
-        s = next_stage<(WIDE_RANGE || P::EXACT || P::TILED == 2)>(s);
+        s = next_stage<(WIDE_RANGE || P::TILED == 2)>(s);
         ph ^= s == 0;
     }
 }

@@ -22,9 +22,8 @@ bool ssd_mma_fits(const mba_machine *m, int64_t nt, bool backward)
            && (!backward || ssd_mma_stages(MMA_BC_REST, SSD_MMA_BC_STAGE, m));
 }
 
-mba_status ssd_check_machine(const mba_machine *m, fused_kind kind, int64_t nt, bool backward)
+mba_status ssd_check_machine(const mba_machine *m, bool mma, int64_t nt, bool backward)
 {
-    const bool mma = kind == FUSED_MMA;
     MBA_REFUSE_IF(mma && m->cc < 80, "a device of compute capability %d\nwhy: mma.sync of bf16, which sm_80 has",
                   m->cc);
     MBA_REFUSE_IF(!mma && m->cc != 90,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_plan.h -- what the plans of `fused`, `exact` (ssd_fused.c) and `fused_mma` (ssd_fused_mma.c) share. */
+/* ssd_fused_plan.h -- what the plans of `fused` (ssd_fused.c) and `fused_mma` (ssd_fused_mma.c) share. */
 #ifndef MBA_SSD_FUSED_PLAN_H
 #define MBA_SSD_FUSED_PLAN_H
 
@@ -7,8 +7,6 @@
 #include "ops/ssd/ssd_slots.h"
 
 enum { P = 64, N = 128, Q = 64, STATE = P * N, TILE_BYTES = Q * 128, SCAN_THREADS = 384, STAGES = 3 };
-
-typedef enum fused_kind { FUSED, EXACT, FUSED_MMA } fused_kind;
 
 /* What the functions below read. */
 typedef struct plan_builder {
@@ -18,14 +16,11 @@ typedef struct plan_builder {
     ssd_split          split;               /* used instead of r where split.how is set */
     int64_t            chunks;              /* chunks of all sequences */
     bool               ids, backward, kept; /* kept: saves for the backward pass, or finds it saved */
-    bool               exact, mma, tiled;
+    bool               mma, tiled;
     ssd_padding        pad;
     const mba_machine *m;
     int                records_back, pairs, saved; /* operands: records for backward, C B^T, states */
 } plan_builder;
-
-/* bf16 per stored value of C B^T or of a state. */
-static inline int64_t bf16_per_value(const plan_builder *w) { return w->exact ? 2 : 1; }
 
 static inline int64_t tiles_of_n(const plan_builder *w) { return mba_ceil(w->d.N, N); }
 /* Bytes per byte of a tile of x, or of B or C, that lie inside the operand: what lies beyond is not moved. */
@@ -57,7 +52,7 @@ enum { MMA_PARTIAL_BYTES = SSD_HEADS * 4 * Q * 4, MMA_BC_REST = SSD_MMA_BC_SMEM 
 int64_t    ssd_mma_stage_bytes(bool rev, bool output, int64_t nt);
 int        ssd_mma_stages(int64_t rest, int64_t stage, const mba_machine *m);
 bool       ssd_mma_fits(const mba_machine *m, int64_t nt, bool backward);
-mba_status ssd_check_machine(const mba_machine *m, fused_kind kind, int64_t nt, bool backward);
+mba_status ssd_check_machine(const mba_machine *m, bool mma, int64_t nt, bool backward);
 void       ssd_plan_mma_scan(const plan_builder *w, scan_launch k);
 
 #endif

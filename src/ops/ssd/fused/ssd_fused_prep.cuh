@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_prep.cuh -- the first kernel of ssd's `fused` and `exact`: C B^T per (chunk, group) and the decay factors
+/* ssd_fused_prep.cuh -- the first kernel of ssd's `fused`: C B^T per (chunk, group) and the decay factors
  * per (chunk, head), which the scan kernels load. The maths and the layout of a record are in ssd_fused.cuh.
  *
  * For the backward pass it also writes C B^T between neighbouring chunks (cb_low) and two more records per (chunk,
@@ -78,9 +78,9 @@ static __device__ __forceinline__ void rows_product(float (&acc)[4][4], const wi
 }
 
 /* Stores C B^T with zeros where source s does not reach position l: above the diagonal and across resets. LOW: sources
- * are one chunk earlier. EXACT: stores the rounding residual too. */
-template <bool EXACT, bool LOW>
-static __device__ __forceinline__ void store_cb(const fused_task &a, bf16 *to, const float (&acc)[4][4], int r0, int n0,
+ * are one chunk earlier. */
+template <bool LOW>
+static __device__ __forceinline__ void store_cb(bf16 *to, const float (&acc)[4][4], int r0, int n0,
                                                 const int (&here)[FQ], const int (&before)[FQ])
 {
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
@@ -97,9 +97,7 @@ static __device__ __forceinline__ void store_cb(const fused_task &a, bf16 *to, c
                 one = s <= l && here[s] == here[l];
                 two = s + 1 <= l && here[s + 1] == here[l];
             }
-            const uint2 w = split(one ? acc[j][2 * q] : 0, two ? acc[j][2 * q + 1] : 0);
-            ((uint32_t *)to)[(l * FQ + s) / 2] = w.x;
-            if (EXACT) ((uint32_t *)(to + (int64_t)residual_offset_cb(a) * FQ * FQ))[(l * FQ + s) / 2] = w.y;
+            ((uint32_t *)to)[(l * FQ + s) / 2] = pack(one ? acc[j][2 * q] : 0, two ? acc[j][2 * q + 1] : 0);
         }
 }
 
@@ -147,16 +145,14 @@ static __device__ __forceinline__ void prepare_cb_tiled(const fused_task &a, wid
         add_cb<TILED>(acc, a, cm, bm, b, c, c, g, n);
         if (a.c_begin) store_masked_rows<TILED>(a, cm, bm, here, b, c, g, n);
     }
-    store_cb<false, false>(a, a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
+    store_cb<false>(a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
     if (!a.cb_low || !(c & 1)) return;
     count_resets(before, a, b, c - 1);
     for (int n = 0; n < TILED * FN; n += FN) add_cb<TILED>(low, a, cm, bm, b, c, c - 1, g, n);
-    store_cb<false, true>(a, a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here,
-                          before);
+    store_cb<true>(a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here, before);
 }
 
 /* The block of one (chunk, group). */
-template <bool EXACT>
 static __device__ __forceinline__ void prepare_cb(const fused_task &a, wide_rows &cm, wide_rows &bm, int (&here)[FQ],
                                                   int (&before)[FQ], int b, int c, int g)
 {
@@ -170,7 +166,7 @@ static __device__ __forceinline__ void prepare_cb(const fused_task &a, wide_rows
     __syncthreads();
     float acc[4][4] = {};
     rows_product(acc, cm, bm, r0, n0);
-    store_cb<EXACT, false>(a, a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
+    store_cb<false>(a.cb + (((int64_t)b * a.K + c) * a.G + g) * FQ * FQ, acc, r0, n0, here, here);
     if (a.c_begin) store_masked_rows<0>(a, cm, bm, here, b, c, g, 0);
     if (!a.cb_low || !(c & 1)) return;
     load_rows<0>(rows, a.bm, a, b, g, (c - 1) * FQ, 0);
@@ -180,8 +176,7 @@ static __device__ __forceinline__ void prepare_cb(const fused_task &a, wide_rows
     __syncthreads();
     float low[4][4] = {};
     rows_product(low, cm, bm, r0, n0);
-    store_cb<EXACT, true>(a, a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here,
-                          before);
+    store_cb<true>(a.cb_low + (((int64_t)b * (a.K / 2) + c / 2) * a.G + g) * FQ * FQ, low, r0, n0, here, before);
 }
 
 /* Factors of a (chunk, head) in one lane: positions 2 lane and 2 lane + 1, and the pivot m, total and flags. */
@@ -211,15 +206,12 @@ static __device__ __forceinline__ void write_scan_record(float *r, const lane_st
     *(float4 *)(r + REC_BEFORE) = make_float4(wide_range ? 0 : before, wide_range ? 0 : after, s.flags, s.all);
 }
 
-/* Writes the plain record of ssd_bwd_bc. EXACT applies factors after the products, where an infinite factor of a
- * wide-range chunk would give NaN instead of being ignored; it gets zeros. */
-template <bool EXACT> static __device__ __forceinline__ void write_plain_record(float *r, const lane_steps &s)
+/* Writes the plain record of ssd_bwd_bc. */
+static __device__ __forceinline__ void write_plain_record(float *r, const lane_steps &s)
 {
-    const int    lane = threadIdx.x & 31;
-    const bool   none = EXACT && (int)s.flags & IS_WIDE_RANGE;
-    const float2 zero = make_float2(0, 0);
-    ((float2 *)r)[lane] = none ? zero : s.e;
-    ((float2 *)r)[32 + lane] = none ? zero : s.f;
+    const int lane = threadIdx.x & 31;
+    ((float2 *)r)[lane] = s.e;
+    ((float2 *)r)[32 + lane] = s.f;
     if (lane == 0) *(float4 *)(r + REC_BEFORE) = make_float4(s.m, s.all - s.m, s.flags, s.all);
 }
 
@@ -239,14 +231,12 @@ static __device__ __forceinline__ float sum_of_lanes_before(float x)
 /* Whether the gradient of the decays would cancel catastrophically under a pivot. It is a difference of two sums that
  * both contain what each token gives to itself. Where tokens receive far less than that from earlier tokens (decays
  * stronger than STRONG_LOG_DECAY), the rounding of the former is as large as the latter. Measured at steps near 8,
- * where tokens receive 7.5e-5 of what they give: dA is wrong by 0.41 of its norm in `exact` and by 0.033 in `fused`,
- * whose two sums use the same operands. The error is proportional to 1 / ratio, so MIN_RATIO limits it to 6e-3 and 5e-3
- * without catching a chunk of an ordinary model. Such a chunk counts as wide-range: ssd_bwd_slow leaves what a token
- * gives to itself out of both sums. */
-static constexpr float                                       STRONG_LOG_DECAY = -2.5f;
-template <bool EXACT> static __device__ __forceinline__ bool decay_gradient_cancels(const lane_steps &s)
+ * where tokens receive 7.5e-5 of what they give: dA is wrong by 0.033 of its norm. The error is proportional to
+ * 1 / ratio, so MIN_RATIO limits it to 5e-3 without catching a chunk of an ordinary model. Such a chunk counts as
+ * wide-range: ssd_bwd_slow leaves what a token gives to itself out of both sums. */
+static constexpr float                 STRONG_LOG_DECAY = -2.5f, MIN_RATIO = 5e-4f;
+static __device__ __forceinline__ bool decay_gradient_cancels(const lane_steps &s)
 {
-    constexpr float MIN_RATIO = EXACT ? 5e-3f : 5e-4f;
     const float f = sum_of_lanes_before(s.f.x + s.f.y), self2 = sum_of_lanes_before(s.dt.x * s.dt.x + s.dt.y * s.dt.y);
     const float received = s.dt.x * s.e.x * f + s.dt.y * s.e.y * (f + s.f.x);
     const float given = s.dt.x * sqrtf(self2) + s.dt.y * sqrtf(self2 + s.dt.x * s.dt.x);
@@ -255,7 +245,6 @@ template <bool EXACT> static __device__ __forceinline__ bool decay_gradient_canc
 
 /* Computes the factors of a (chunk, head) by one warp. raw: steps before softplus of positions 2 lane and 2 lane + 1;
  * decay: A; real: positions of the chunk that exist (others get step 0). */
-template <bool EXACT>
 static __device__ __forceinline__ lane_steps lane_steps_of(const fused_task &a, float2 raw, float decay, int real)
 {
     const int  lane = threadIdx.x & 31;
@@ -280,14 +269,14 @@ static __device__ __forceinline__ lane_steps lane_steps_of(const fused_task &a, 
     s.f = make_float2(s.dt.x * __expf(s.m - s.cs.x), s.dt.y * __expf(s.m - s.cs.y));
     s.flags = first - s.all > RANGE_MAX ? IS_WIDE_RANGE : 0;
     if (!s.flags && __any_sync(0xffffffffu, fmaxf(s.dt.x, s.dt.y) * decay < STRONG_LOG_DECAY)
-        && decay_gradient_cancels<EXACT>(s))
+        && decay_gradient_cancels(s))
         s.flags = IS_WIDE_RANGE;
     return s;
 }
 
 /* The block of one (chunk, 32 heads): steps are read by rows of tokens, transposed in shared memory, and each warp
  * writes the records of four heads. */
-template <bool EXACT, int TILED>
+template <int TILED>
 static __device__ __forceinline__ void prepare_records(const fused_task &a, float (&raw)[FQ][33], int b, int c,
                                                        int part, bool reset)
 {
@@ -311,16 +300,16 @@ static __device__ __forceinline__ void prepare_records(const fused_task &a, floa
         const float   bias = __shfl_sync(0xffffffffu, biases, i), decay = -expf(__shfl_sync(0xffffffffu, decays, i));
         const int64_t at = (((int64_t)b * record_heads<TILED>(a) + h0 + i) * a.K + c) * REC;
         const float2  steps = make_float2(raw[2 * lane][i] + bias, raw[2 * lane + 1][i] + bias);
-        lane_steps    s = lane_steps_of<EXACT>(a, steps, decay, real);
+        lane_steps    s = lane_steps_of(a, steps, decay, real);
         s.flags += reset ? HAS_RESET : 0;
         write_scan_record(a.rec + at, s, false);
         if (!a.rec_rev) continue;
         write_scan_record(a.rec_rev + at, s, true);
-        write_plain_record<EXACT>(a.rec_plain + at, s);
+        write_plain_record(a.rec_plain + at, s);
     }
 }
 
-template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void prepare_block(const fused_task &a)
+template <int TILED = 0> static __device__ __forceinline__ void prepare_block(const fused_task &a)
 {
     __shared__ __align__(16) wide_rows cm, bm;
     __shared__ int                     here[FQ], before[FQ];
@@ -333,7 +322,7 @@ template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void prep
         for (int i = (int)threadIdx.x; i < a.states * HEADS; i += 256) a.state_ready[i] = 0;
     if (what < a.G) {
         if constexpr (TILED > 0) prepare_cb_tiled<TILED>(a, cm, bm, here, before, b, c, what);
-        else prepare_cb<EXACT>(a, cm, bm, here, before, b, c, what);
+        else prepare_cb(a, cm, bm, here, before, b, c, what);
     } else {
         bool reset = false;
         if (a.ids.at) {
@@ -341,7 +330,7 @@ template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void prep
             __syncthreads();
             reset = here[FQ - 1] > 0;
         }
-        prepare_records<EXACT, TILED>(a, *(float(*)[FQ][33])cm, b, c, what - a.G, reset);
+        prepare_records<TILED>(a, *(float(*)[FQ][33])cm, b, c, what - a.G, reset);
     }
 }
 

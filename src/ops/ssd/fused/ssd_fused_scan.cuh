@@ -94,7 +94,7 @@ static __device__ __forceinline__ void scan_block_run(const fused_task &a, const
         bar_sync<3, 128 * HEADS>(); // both are done with the stage that decayed C B^T overwrites
         loop_items<P, true>(sm, a, maps, ranges, chunks_done);
     }
-    if ((threadIdx.x & (saves_through_smem(P::EXACT, P::WHAT, P::REV, P::SPLIT) ? 31 : 127)) == 0) bulk_wait<0>();
+    if ((threadIdx.x & (saves_through_smem(P::WHAT, P::REV, P::SPLIT) ? 31 : 127)) == 0) bulk_wait<0>();
     if (!P::SPLIT) MBA_BLOCK_ENDS;
 }
 

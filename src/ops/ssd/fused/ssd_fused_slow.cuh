@@ -23,7 +23,7 @@
  *
  * kernel     ssd_bwd_slow    persistent blocks; work item = (sequence, pair of chunks, group), loop over its
  *                            wide-range heads, or over some of them where the block's neighbours have none
- * launch     grid min(B K/2 G, SMs), block 256, dynamic smem 159 KB (`exact`: 191 KB)
+ * launch     grid min(B K/2 G, SMs), block 256, dynamic smem 159 KB
  * moves      per pair of chunks and wide-range head: x, dy 32 KB, H1, G1 32 KB
  * resources  sm_90a, CUDA 13.0: 255 registers, no spill  [docs]
  * order      fixed: heads in ascending order, in parts that follow from the flags and the grid */
@@ -56,8 +56,6 @@ struct slow_steps {
     volatile int index[SLOW_THREADS], rank[SLOW_THREADS];
 };
 static_assert(sizeof(slow_steps) <= 3 * TILE_BYTES, "room where C B^T lies");
-/* `exact` has the residuals of H1 and G1 behind the memory of ssd_mma_bc. */
-static_assert(SSD_SLOW_SMEM == SSD_MMA_BC_SMEM && SSD_EXACT_SLOW_SMEM == SSD_SLOW_SMEM + 4 * TILE_BYTES, "the plan");
 
 /* The factor that undoes a pivot. Below e^-85 the state has decayed to nothing for every position of the pair. */
 static __device__ __forceinline__ float inverse_pivot(float pivot) { return pivot < -85 ? 0 : __expf(-pivot); }
@@ -147,7 +145,7 @@ static __device__ __forceinline__ volatile unsigned &slow_block(mma_bc_smem &sm)
 }
 
 /* The rows of chunk I of the pair. */
-template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
+template <int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
     typedef mma_bc<TILED, true, I> base;
     using base::a;
     using base::dB;
@@ -162,8 +160,6 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 
     __device__ __forceinline__ slow_rows(const fused_task &task, unsigned char *memory) : base(task, memory) {}
     __device__ __forceinline__ slow_steps &steps() const { return *(slow_steps *)sm.m; }
-    /* EXACT: residuals of H1, then of G1. */
-    __device__ __forceinline__ unsigned char *residuals() const { return (unsigned char *)&sm + sizeof(mma_bc_smem); }
 
     /* ---- what all heads of a work item share ---- */
 
@@ -184,22 +180,6 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 
     /* ---- one head ---- */
 
-    /* Starts the copies of head or tile number i of the group. */
-    __device__ __forceinline__ void fetch_head(int i) const
-    {
-        this->fetch(sm.st[0], i);
-        if (EXACT) {
-            const int     t = tile_of_group<TILED>(a, sm.at.g, i);
-            const int64_t z = ((int64_t)sm.at.b * a.H + t) * (a.K / 2) + sm.at.c2 + residual_offset_states(a);
-            for (int c = 0; c < 2; c++) {
-                load_tile<FQ, 256>(residuals() + c * TILE_BYTES, (const bf16 *)a.saved + z * FP * FN + 64 * c, FN, FP,
-                                   FQ);
-                load_tile<FQ, 256>(residuals() + (2 + c) * TILE_BYTES, (const bf16 *)a.saved_rev + z * FP * FN + 64 * c,
-                                   FN, FP, FQ);
-            }
-        }
-        cp_commit();
-    }
     /* Steps and decays of the 128 positions, a thread each. All threads call it. */
     __device__ __forceinline__ void set_steps(int i)
     {
@@ -251,8 +231,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 
     /* sums += (16 rows of a tile, scaled by s0 and s1) (a state), the former as value and residual. */
     __device__ __forceinline__ void add_state_product(float (&sums)[16][4], const unsigned char *tile,
-                                                      const unsigned char *state, const unsigned char *residual,
-                                                      float s0, float s1)
+                                                      const unsigned char *state, float s0, float s1)
     {
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
@@ -274,10 +253,6 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
                 mma(sums[2 * j + 1], A, B[2], B[3]);
                 mma(sums[2 * j], rest, B[0], B[1]);
                 mma(sums[2 * j + 1], rest, B[2], B[3]);
-                if (!EXACT) continue;
-                this->right_columns(B, residual + (j >> 2) * TILE_BYTES, 16 * (j & 3), 16 * k);
-                mma(sums[2 * j], A, B[0], B[1]);
-                mma(sums[2 * j + 1], A, B[2], B[3]);
             }
         }
     }
@@ -287,7 +262,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
                                                   const unsigned char *right, int j) const
     {
 #if MBA_HOPPER
-        constexpr int AT_ONCE = EXACT || TILED == 2 ? 1 : 2; // steps whose operands have registers
+        constexpr int AT_ONCE = TILED == 2 ? 1 : 2; // steps whose operands have registers
 #else
         constexpr int AT_ONCE = 1;
 #endif
@@ -351,22 +326,6 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 #pragma unroll
         for (int j = 0; j < 4 && I == 1; j++) add_dcb<true>(low, steps().low_columns[warp()], j);
     }
-    /* <H1, G1>, a part per warp. */
-    __device__ __forceinline__ void dot_states()
-    {
-        if (!EXACT) {
-            this->state_dot(sm.st[0]);
-            return;
-        }
-        const uint32_t *h = (const uint32_t *)sm.st[0].h, *g = (const uint32_t *)sm.st[0].g;
-        const uint32_t *hr = (const uint32_t *)residuals(), *gr = hr + 2 * TILE_BYTES / 4;
-        float           sum = 0;
-        for (int i = (int)threadIdx.x; i < 2 * TILE_BYTES / 4; i += SLOW_THREADS)
-            sum += (low_of(h[i]) + low_of(hr[i])) * (low_of(g[i]) + low_of(gr[i]))
-                   + (high_of(h[i]) + high_of(hr[i])) * (high_of(g[i]) + high_of(gr[i]));
-        sum = warp_sum(sum);
-        if (lane() == 0) sm.dots[threadIdx.x >> 5] = sum;
-    }
     /* Leaves what this warp's positions receive and send. The sums over states are increments of running sums. */
     __device__ __forceinline__ void add_token_sums()
     {
@@ -420,16 +379,17 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
     __device__ __forceinline__ void head(int i)
     {
         __syncthreads(); // the previous head has been read
-        fetch_head(i);
+        this->fetch(sm.st[0], i);
+        cp_commit();
         set_steps(i);
         this->reread_lane();
-        dot_states();
+        this->state_dot(sm.st[0]);
         const float to = to_state();
-        add_state_product(dB, sm.st[0].x[I], sm.st[0].g, residuals() + 2 * TILE_BYTES, steps().out[I * FQ + row()] * to,
+        add_state_product(dB, sm.st[0].x[I], sm.st[0].g, steps().out[I * FQ + row()] * to,
                           steps().out[I * FQ + row() + 8] * to);
         this->reread_lane();
         const float from = from_state();
-        add_state_product(dC, sm.st[0].dy[I], sm.st[0].h, residuals(), steps().in[I * FQ + row()] * from,
+        add_state_product(dC, sm.st[0].dy[I], sm.st[0].h, steps().in[I * FQ + row()] * from,
                           steps().in[I * FQ + row() + 8] * from);
         this->reread_lane();
         add_all_dcb();
@@ -480,7 +440,7 @@ template <bool EXACT, int TILED, int I> struct slow_rows : mma_bc<TILED, true, I
 };
 
 /* Both halves of the block pass the same barriers, each in its own code. */
-template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
+template <int TILED = 0> static __device__ __forceinline__ void slow_block_run(const fused_task &a)
 {
     MBA_DYNAMIC_SMEM(smem);
     mma_bc_smem &sm = *(mma_bc_smem *)smem;
@@ -489,8 +449,8 @@ template <bool EXACT, int TILED = 0> static __device__ __forceinline__ void slow
     for (; slow_block(sm) < (unsigned)(a.B * (a.K / 2) * pair_groups<TILED>(a));
          slow_block(sm) = slow_block(sm) + gridDim.x) {
         if (!take_share<TILED>(a, sm.at, ((slow_steps *)sm.m)->share, slow_block(sm))) continue;
-        if (threadIdx.x < 128) slow_rows<EXACT, TILED, 0>(a, smem).run();
-        else slow_rows<EXACT, TILED, 1>(a, smem).run();
+        if (threadIdx.x < 128) slow_rows<TILED, 0>(a, smem).run();
+        else slow_rows<TILED, 1>(a, smem).run();
     }
 }
 

@@ -25,12 +25,10 @@ template <int NHEADS> struct states_smem {
     struct {
         unsigned char u[2 * TILE_BYTES], x[NHEADS][TILE_BYTES];
     } st[DEPTH]; /* tiles 1 KB aligned */
-    float          rec[DEPTH][NHEADS][REC];
-    uint64_t       full[DEPTH], empty[DEPTH];
-    int            skip_chunks[NHEADS], cut_off[NHEADS]; /* per head: find_live_chunks() */
-    volatile int   state_index[NHEADS];                  /* EXACT, per head: number of its state; registers are short */
-    volatile float total[4 * NHEADS];                    /* EXACT, per warp: log decay so far, kept by lane 0 */
-    tile_place     place[NHEADS];                        /* TILED: the producer's */
+    float      rec[DEPTH][NHEADS][REC];
+    uint64_t   full[DEPTH], empty[DEPTH];
+    int        skip_chunks[NHEADS], cut_off[NHEADS]; /* per head: find_live_chunks() */
+    tile_place place[NHEADS];                        /* TILED: the producer's */
 };
 static_assert(sizeof(states_smem<2 * HEADS>) + 1024 <= SSD_STATES_SMEM, "the plan asks for less");
 
@@ -65,7 +63,7 @@ template <bool REV, int NHEADS, int TILED> static __device__ __forceinline__ sta
 
 /* Determines per head how many leading chunks of the part can be skipped, because their contribution decays below
  * LOG_DECAY_MIN before the segment ends, and whether everything before the part does (cut_off). */
-template <bool EXACT, bool REV, int NHEADS, int TILED>
+template <bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm, const fused_task &a,
                                                         const states_part &p)
 {
@@ -77,7 +75,6 @@ static __device__ __forceinline__ void find_live_chunks(states_smem<NHEADS> &sm,
     if (threadIdx.x & 31) return;
     sm.skip_chunks[i] = min(max(before - reach, 0), p.chunks);
     sm.cut_off[i] = reach <= before;
-    if (EXACT) sm.state_index[i] = p.first + i * p.step; // check_fused() bounds it to 32 bits
 }
 template <int NHEADS> static __device__ __forceinline__ int first_live_chunk(const states_smem<NHEADS> &sm)
 {
@@ -151,39 +148,15 @@ static __device__ __forceinline__ void scale_factored(uint32_t (&x)[4][4], const
     }
 }
 
-/* EXACT: the rounding residuals of the two, for positions 16 k .. 16 k + 15. */
-template <bool REV>
-static __device__ __forceinline__ void residual_wide_range(uint32_t (&x)[4], const float *rec, int k)
-{
-#pragma unroll
-    for (int q = 0; q < 2; q++) {
-        const int    at = (threadIdx.x & 3) * 16 + k * 4 + q * 2;
-        const float2 cs = *(const float2 *)(rec + at), dt = *(const float2 *)(rec + 64 + at);
-        const float  f0 = REV ? __expf(cs.x) : dt.x * __expf(rec[REC_ALL] - cs.x);
-        const float  f1 = REV ? __expf(cs.y) : dt.y * __expf(rec[REC_ALL] - cs.y);
-#pragma unroll
-        for (int j = 2 * q; j < 2 * q + 2; j++) x[j] = split(low_of(x[j]) * f0, high_of(x[j]) * f1).y;
-    }
-}
-static __device__ __forceinline__ void residual_factored(uint32_t (&x)[4], const float *rec, int k)
-{
-    const uint2 *scales = (const uint2 *)(rec + 64) + 4 * (threadIdx.x & 3), hi = scales[k], lo = scales[16 + k];
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const uint32_t u = j < 2 ? hi.x : hi.y, v = j < 2 ? lo.x : lo.y;
-        x[j] = times_residual(x[j], u, v, times(x[j], u, v));
-    }
-}
-
 /* The loop of a consumer warpgroup: computes the state of its head over the part, and writes it with its log decay. */
-template <bool EXACT, bool REV, int NHEADS>
+template <bool REV, int NHEADS>
 static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, const fused_task &a, const states_part &p)
 {
     const int      wg = (int)threadIdx.x >> 7, tid = (int)threadIdx.x & 127, warp = tid >> 5, lane = tid & 31;
     const uint32_t matrix_offset = (uint32_t)(((lane >> 4) * 8 + (lane & 7)) * 128
                                               + ((2 * warp + ((lane >> 3) & 1)) ^ (lane & 7)) * 16);
     const int      skip_chunks = __shfl_sync(0xffffffffu, sm.skip_chunks[wg], 0);
-    int64_t        state_index = p.first + (int64_t)wg * p.step;
+    const int64_t  state_index = p.first + (int64_t)wg * p.step;
     float          h[64], pending_log_decay = 0, total = 0;
     int            s = 0, ph = 0;
     for (int i = first_live_chunk(sm); i < skip_chunks; i++) { // chunks that only other heads need
@@ -195,7 +168,6 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
         if (tid == 0) a.seg_decay[state_index] = -INFINITY;
         return;
     }
-    if (EXACT && lane == 0) sm.total[threadIdx.x >> 5] = 0;
 #pragma unroll
     for (int i = 0; i < 64; i++) h[i] = 0;
 #pragma unroll 1
@@ -209,8 +181,7 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
         const int    flags = (int)last.z, keep = !(flags & HAS_RESET);
         const bool   wide_range = __any_sync(0xffffffffu, flags & IS_WIDE_RANGE);
         float        factor = __expf(last.x + pending_log_decay);
-        if constexpr (!EXACT) total = keep ? total + last.w : -INFINITY;
-        else if (lane == 0) sm.total[threadIdx.x >> 5] = keep ? sm.total[threadIdx.x >> 5] + last.w : -INFINITY;
+        total = keep ? total + last.w : -INFINITY;
         if (__any_sync(0xffffffffu, last.x + pending_log_decay < -80)) { // exp of the sum underflows; h does not
             factor = __expf(pending_log_decay);
 #pragma unroll
@@ -232,24 +203,8 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
         for (int k = 0; k < 4; k++) wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), k > 0 ? 1 : keep);
         wgmma_commit();
         wgmma_wait<0>();
-        if constexpr (EXACT)
-#pragma unroll
-            for (int k = 0; k < 4; k++) { // one at a time, because registers are short
-                ldmatrix_t_at(x[k], smem_address(sm.st[s].x[wg]) + matrix_offset + k * 16 * 128);
-                if (__any_sync(0xffffffffu, (int)rec[REC_FLAGS] & IS_WIDE_RANGE))
-                    residual_wide_range<REV>(x[k], rec, k);
-                else residual_factored(x[k], rec, k);
-                wgmma_fence();
-                wgmma_n128_rs<1>(h, x[k], d + ((k * 2048) >> 4), 1);
-                wgmma_commit();
-                wgmma_wait<0>();
-            }
         mbar_release(smem_address(&sm.empty[s]), lane);
         if (++s == states_smem<NHEADS>::DEPTH) s = 0, ph ^= 1;
-    }
-    if constexpr (EXACT) { // after the last mbar_release, so lane 0 has written them
-        state_index = sm.state_index[wg];
-        total = sm.total[threadIdx.x >> 5];
     }
     const float f = __expf(pending_log_decay);
     float      *to = a.seg_state + state_index * FP * FN + tid;
@@ -259,7 +214,7 @@ static __device__ __forceinline__ void states_loop(states_smem<NHEADS> &sm, cons
 }
 
 /* One block: initialises barriers, finds the chunks that count and assigns roles. */
-template <bool REV, int NHEADS, bool EXACT, int TILED>
+template <bool REV, int NHEADS, int TILED>
 static __device__ __forceinline__ void states_block_run(const fused_task &a, const scan_maps &maps)
 {
     MBA_DYNAMIC_SMEM(smem);
@@ -272,11 +227,11 @@ static __device__ __forceinline__ void states_block_run(const fused_task &a, con
         }
         mbar_init_done();
     }
-    find_live_chunks<EXACT, REV, NHEADS, TILED>(sm, a, p);
+    find_live_chunks<REV, NHEADS, TILED>(sm, a, p);
     __syncthreads();
     if (threadIdx.x < 128 * NHEADS) {
         if (NHEADS > HEADS) warpgroup_reg_alloc<112>();
-        states_loop<EXACT, REV, NHEADS>(sm, a, p);
+        states_loop<REV, NHEADS>(sm, a, p);
     } else {
         if (NHEADS > HEADS) warpgroup_reg_dealloc<24>();
         if (threadIdx.x == 128 * NHEADS) states_producer<REV, NHEADS, TILED>(sm, a, maps, p);
@@ -285,22 +240,22 @@ static __device__ __forceinline__ void states_block_run(const fused_task &a, con
 
 #endif
 
-template <bool REV, int NHEADS, bool EXACT = false>
+template <bool REV, int NHEADS>
 static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
     ssd_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    states_block_run<REV, NHEADS, EXACT, 0>(a, maps);
+    states_block_run<REV, NHEADS, 0>(a, maps);
 #endif
 }
 
 /* Launches ssd_states where the plan has it. */
-template <bool REV, bool EXACT> static mba_status launch_states(fused_call &f, const scan_maps &m)
+template <bool REV> static mba_status launch_states(fused_call &f, const scan_maps &m)
 {
     const ssd_dims d = ssd_dims_of(f.c->node);
     if (!launches_states(f.s)) return MBA_OK;
-    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(f.c, f.k++, (ssd_states<REV, 2 * HEADS, EXACT>), f.a, m);
-    else MBA_KERNEL(f.c, f.k++, (ssd_states<REV, HEADS, EXACT>), f.a, m);
+    if (ssd_state_heads(&d) > HEADS) MBA_KERNEL(f.c, f.k++, (ssd_states<REV, 2 * HEADS>), f.a, m);
+    else MBA_KERNEL(f.c, f.k++, (ssd_states<REV, HEADS>), f.a, m);
     return MBA_OK;
 }
 

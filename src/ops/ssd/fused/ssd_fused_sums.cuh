@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_sums.cuh -- the last two kernels of the backward pass of `fused` and `exact`.
+/* ssd_fused_sums.cuh -- the last two kernels of the backward pass of `fused`.
  *
  * ssd_finish computes ddA from the sums of ssd_bwd_bc (formula: ssd_fused_bc.cuh), from it ddt, and one partial sum of
  * dA_log and ddt_bias per pair of chunks and head. ssd_sums adds the partial sums of dA_log, ddt_bias and dD.

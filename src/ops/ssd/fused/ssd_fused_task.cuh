@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssd_fused_task.cuh -- arguments of the kernels of `fused` and `exact`, built by their launchers on the host: sizes,
+/* ssd_fused_task.cuh -- arguments of the kernels of `fused`, built by their launchers on the host: sizes,
  * pointers to operands and scratch (fused_task), the division of the scan's work (work_split), and TMA tensor maps.
  *
  * Sizes follow from the node and its launch plan. The plan does not store the division of work; work_split_of() derives
@@ -132,10 +132,9 @@ static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int
     return mba_tensor_map_make(map, at, dim, step);
 }
 
-/* Tensor maps of a scan. x: what it scales (x or dy); y: what it writes; `other` shows the operand x. exact: the map of
- * C B^T includes the residuals behind it. */
+/* Tensor maps of a scan. x: what it scales (x or dy); y: what it writes; `other` shows the operand x. */
 static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x, const strided<bf16> &y,
-                               bool rev, bool exact)
+                               bool rev)
 {
     const int64_t HP = (int64_t)a.H * FP, GN = (int64_t)a.G * FN, rows = (int64_t)a.K * FQ;
     CUtensorMap   bm, cm;
@@ -148,7 +147,7 @@ static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<
     }
     m->k = rev ? bm : cm;
     m->u = rev ? cm : bm;
-    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + (exact ? residual_offset_cb(a) : 0)));
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
     MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
     MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
     if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
@@ -208,12 +207,10 @@ static mba_status map_states(CUtensorMap *map, const fused_task &a, const uint32
     return mba_tensor_map_make(map, states, dim, step);
 }
 
-/* Tensor maps of ssd_bwd_bc. exact: those of states and C B^T include the residuals behind them. */
-static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
+/* Tensor maps of ssd_bwd_bc. */
+static mba_status bc_maps_of(bc_maps *m, const fused_task &a)
 {
-    const int64_t HP = (int64_t)a.H * FP;
-    const int64_t count = (int64_t)a.B * a.H * (a.K / 2) + (exact ? residual_offset_states(a) : 0);
-    const int64_t rest = exact ? residual_offset_cb(a) : 0;
+    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2);
     if (a.tiled) {
         MBA_TRY(map_heads(&m->x, a.x, a.P, a.heads, a.L, a.B));
         MBA_TRY(map_heads(&m->dy, a.dy, a.P, a.heads, a.L, a.B));
@@ -223,8 +220,8 @@ static mba_status bc_maps_of(bc_maps *m, const fused_task &a, bool exact)
     }
     MBA_TRY(map_states(&m->h, a, a.saved, count));
     MBA_TRY(map_states(&m->g, a, a.saved_rev, count));
-    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G + rest));
-    return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G + rest);
+    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
+    return map_dense(&m->low, a.cb_low, FQ, FQ, (int64_t)a.B * (a.K / 2) * a.G);
 }
 
 /* A call of a variant of this folder: its division of work and arguments, and the next launch of its plan. */

@@ -57,12 +57,12 @@ struct tiled_warpgroup : consumer_warpgroup {
         o[3] = pack(v[6] * e.z + D1 * low_of(x[3]), v[7] * e.w + D1 * high_of(x[3]));
     }
     /* 16 positions of the output, v: their sums, to their place in the tile; reverse: reads x there first. */
-    template <bool EXACT, bool REV>
+    template <bool REV>
     __device__ __forceinline__ void write_output(uint32_t at, float *src, float2 &dD, const float *v, int k)
     {
         uint32_t o[4];
         output_of(o, v, out[k], raw[k]);
-        if (REV) source_sums<EXACT>(src, dD, v, out[k], raw[k], at);
+        if (REV) source_sums(src, dD, v, out[k], raw[k], at);
         stmatrix_t_at(at, o);
     }
     /* TILED = 2: half of the sum per warpgroup; exchange_outputs() adds them. */
@@ -104,7 +104,7 @@ struct tiled_warpgroup : consumer_warpgroup {
         for (int i = 0; i < 16; i++) v[i] = (half ? y[i + 16] : y[i]) + take[i * 128];
     }
     /* TILED = 2: the half of the positions that this warpgroup stores. */
-    template <bool EXACT, bool REV, bool WIDE_RANGE>
+    template <bool REV, bool WIDE_RANGE>
     __device__ __forceinline__ void write_half_of_output(uint32_t tile, float (&src)[16], float2 &dD)
     {
         float v[16];
@@ -118,7 +118,7 @@ struct tiled_warpgroup : consumer_warpgroup {
         if (REV) mbar_wait(smem_address(&sm.x_full[0][chunks_done & 1]), chunks_done >> 1 & 1);
 #pragma unroll
         for (int k = 0; k < 2; k++)
-            write_output<EXACT, REV>(tile + matrix_offset + (2 * half + k) * 16 * 128, src + 4 * k, dD, v + 8 * k, k);
+            write_output<REV>(tile + matrix_offset + (2 * half + k) * 16 * 128, src + 4 * k, dD, v + 8 * k, k);
     }
     /* TILED = 2: stores <x', gradient of x'> of this warpgroup's half of a chunk; the first tile of n has them. */
     __device__ __forceinline__ void store_half_of_sources(int b, int tile, int c)

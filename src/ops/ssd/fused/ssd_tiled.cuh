@@ -32,7 +32,7 @@
 
 template <int TILED> static __global__ void __launch_bounds__(256) ssd_tiled_prep(const __grid_constant__ fused_task a)
 {
-    prepare_block<false, TILED>(a);
+    prepare_block<TILED>(a);
 }
 
 template <int TILED, bool REV, int NHEADS>
@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(128 * (NHEADS + 1), 1)
     ssd_tiled_states(const __grid_constant__ fused_task a, const __grid_constant__ scan_maps maps)
 {
 #if MBA_HOPPER
-    states_block_run<REV, NHEADS, false, TILED>(a, maps);
+    states_block_run<REV, NHEADS, TILED>(a, maps);
 #endif
 }
 
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(384, 1)
     ssd_tiled_bc(const __grid_constant__ fused_task a, const __grid_constant__ bc_maps maps)
 {
 #if MBA_HOPPER
-    bc_block_run<false, DOCS, TILED>(a, maps);
+    bc_block_run<DOCS, TILED>(a, maps);
 #endif
 }
 
@@ -116,7 +116,7 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     bc_maps     bc;
     MBA_TRY(pad_operands(&pads, f, true));
     MBA_TRY(tiled_scan_maps_of(&backward, f.a, f.a.dy, f.result, true));
-    MBA_TRY(bc_maps_of(&bc, f.a, false));
+    MBA_TRY(bc_maps_of(&bc, f.a));
     if (!f.kept) {
         MBA_TRY(tiled_scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false));
         MBA_KERNEL(c, f.k++, ssd_tiled_prep<TILED>, f.a);

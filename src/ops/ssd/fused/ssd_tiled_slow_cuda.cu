@@ -10,7 +10,7 @@
 template <int TILED>
 static __global__ void __launch_bounds__(SLOW_THREADS, 1) ssd_tiled_slow(const __grid_constant__ fused_task a)
 {
-    slow_block_run<false, TILED>(a);
+    slow_block_run<TILED>(a);
 }
 
 mba_status launch_tiled_slow(fused_call &f, int tiled)
