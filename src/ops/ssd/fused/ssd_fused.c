@@ -158,7 +158,18 @@ static void plan_prep(const plan_builder *w)
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-scan_work ssd_scan_work(const plan_builder *w)
+/* A scan kernel. output: writes y or dx; saves: whether it saves states. */
+typedef struct scan_launch {
+    const char *kernel;
+    bool        output, rev, saves;
+} scan_launch;
+
+/* Work of a scan kernel over all blocks: items or parts of items, chunks, states, chunks recomputed. */
+typedef struct scan_work {
+    int64_t grid, subranges, chunks, states_read, states_written, recomputed;
+} scan_work;
+
+static scan_work scan_work_of(const plan_builder *w)
 {
     const ssd_segments *r = &w->r;
     const ssd_split    *c = &w->split;
@@ -167,76 +178,91 @@ scan_work ssd_scan_work(const plan_builder *w)
     return (scan_work){ c->blocks, c->subranges, pairs * r->K, c->received, c->received, c->recomputed };
 }
 
-/* What the producer loads per chunk for the state update. other: and x, which the reverse scan needs for its sums. */
-void ssd_plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other)
+/* The copies of a chunk: for the state update, with x too, which the reverse scan needs for its sums; then for the
+ * output. */
+static void plan_chunk_copies(const plan_builder *w, mba_launch *l, bool rev, bool output)
 {
     const double n = (double)tiles_of_n(w), x = SSD_HEADS / n * TILE_BYTES * real_share_p(w);
+    const double bc = 2 * n * TILE_BYTES * real_share_n(w);
     mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? DY : X), x);
-    if (other) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
+    if (rev && output) mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(X), x);
     mba_phase_move(l, MBA_ASYNC, rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK),
                    SSD_HEADS / n * SSD_RECORD * 4);
-    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), 2 * n * TILE_BYTES * real_share_n(w));
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? CM : BM), bc);
+    mba_phase_share(l, w->t.J / SSD_HEADS);
+    if (!output) return;
+    mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(rev ? BM : CM), bc);
+    mba_phase_share(l, w->t.J / SSD_HEADS);
+    mba_phase_move(l, MBA_ASYNC, w->pairs, (double)TILE_BYTES);
     mba_phase_share(l, w->t.J / SSD_HEADS);
 }
 
+/* The producer of a block of `fused`: chunks that are recomputed for the state alone, then the others. */
+static void plan_scan_producer(const plan_builder *w, mba_launch *l, scan_launch k, double recomputed, double trips)
+{
+    mba_launch_role(l, 4);
+    if (recomputed > 0) {
+        mba_phase_work(l, MBA_LOOP, recomputed, NULL);
+        mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+        plan_chunk_copies(w, l, k.rev, false);
+        mba_phase_work(l, MBA_END, 0, NULL);
+    }
+    mba_phase_work(l, MBA_LOOP, trips, NULL);
+    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
+    plan_chunk_copies(w, l, k.rev, k.output);
+    mba_phase_work(l, MBA_END, 0, NULL);
+}
+
+static mba_launch *begin_scan(const plan_builder *w, scan_launch k, const scan_work *s)
+{
+    const int64_t stage = ssd_mma_stage_bytes(k.rev, k.output, tiles_of_n(w));
+    const int     stages = ssd_mma_stages(MMA_PARTIAL_BYTES, stage, w->m);
+    const char   *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
+    mba_launch   *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s->grid,
+                                    w->mma ? 128 * SSD_HEADS : SCAN_THREADS);
+    l->regs = !w->mma ? 168 : k.rev ? 244 : 214;
+    l->smem_bytes = w->mma ? (size_t)(stages * stage + MMA_PARTIAL_BYTES) : SSD_SCAN_SMEM;
+    l->ring_depth = w->mma ? stages : tiles_of_n(w) > 1 ? 2 : STAGES;
+    l->persistent = true;
+    l->tiles = s->subranges;
+    return l;
+}
+
+/* In `fused_mma` each warp waits for the copies of a chunk, multiplies and stores. */
 static void plan_fused_scan(const plan_builder *w, scan_launch k)
 {
-    if (w->mma) {
-        ssd_plan_mma_scan(w, k);
-        return;
-    }
-    const scan_work s = ssd_scan_work(w);
+    const scan_work s = scan_work_of(w);
     const double    nt = (double)tiles_of_n(w), x = SSD_HEADS / nt * TILE_BYTES; // output of a chunk
-    const double    trips = (double)s.chunks / (double)s.grid;                   // means over blocks
-    const double    state = SSD_HEADS * STATE * 4 / (double)s.grid;
-    const char     *split = k.rev ? "ssd_scan_rev_split" : "ssd_scan_split";
+    const double    grid = (double)s.grid, trips = (double)s.chunks / grid;      // means over blocks
+    const double    recomputed = (double)s.recomputed / grid, state = SSD_HEADS * STATE * 4 / grid;
+    const double    pairs = w->mma ? 10.0 / 16 : 1; // of C B^T: blocks on and below the diagonal
     const int       records = k.rev ? w->records_back : MBA_ARG_SCRATCH(SSD_RECORDS_WORK);
-    mba_launch     *l = mba_plan_launch(w->p, w->split.how ? split : k.kernel, MBA_MIXED, s.grid, SCAN_THREADS);
-    l->regs = 168;
-    l->smem_bytes = SSD_SCAN_SMEM;
-    l->ring_depth = nt > 1 ? 2 : STAGES;
-    l->persistent = true;
-    l->tiles = s.subranges;
-    mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / (double)s.grid); // flags
+    mba_launch     *l = begin_scan(w, k, &s);
+    if (!w->mma) mba_phase_move(l, MBA_LOAD, records, 32.0 * (double)(w->chunks * w->d.H) / grid); // flags
     if (s.states_read) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.states_read * state);
     if (s.recomputed) {
-        mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
+        mba_phase_work(l, MBA_LOOP, recomputed, NULL);
         mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
         mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + P * Q / 2.0), NULL); // scaling of x is packed
         mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
         mba_phase_work(l, MBA_END, 0, NULL);
     }
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_work(l, MBA_RING_WAIT, 0, NULL);
+    if (w->mma) plan_chunk_copies(w, l, k.rev, k.output);
+    mba_phase_work(l, w->mma ? MBA_BARRIER : MBA_RING_WAIT, w->mma, NULL);
     mba_phase_work(l, MBA_FMA, SSD_HEADS * (STATE + (k.output ? 2.0 * P * Q : 0)), NULL);
     mba_phase_work(l, MBA_ALU, SSD_HEADS * (k.output ? STATE / 2 + P * Q : 0.0), NULL);
     mba_phase_work(l, MBA_HALF2, SSD_HEADS * P * Q, NULL);
-    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + 1 / nt * P * Q * Q), NULL);
+    if (k.output) mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * (STATE * Q + pairs / nt * P * Q * Q), NULL);
     mba_phase_work(l, MBA_MMA, SSD_HEADS * 2.0 * STATE * Q, NULL);
-    mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
+    if (!w->mma) mba_phase_work(l, MBA_SMEM, (k.output ? 2 : 1) * x * 2, NULL);
     if (k.output) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k.rev ? DX : Y), x * real_share_p(w));
-    if (k.saves > 0)
-        mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved, SSD_HEADS * k.saves);
+    if (k.saves)
+        mba_phase_move(l, MBA_STORE, k.rev ? MBA_ARG_SCRATCH(SSD_SAVED_REV_WORK) : w->saved, SSD_HEADS * STATE);
     mba_phase_work(l, MBA_END, 0, NULL);
     if (s.states_written)
         mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(SSD_SEGMENTS_WORK), (double)s.states_written * state);
-    mba_launch_role(l, 4);
-    if (s.recomputed) {
-        mba_phase_work(l, MBA_LOOP, (double)s.recomputed / (double)s.grid, NULL);
-        mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-        ssd_plan_sources(w, l, k.rev, false);
-        mba_phase_work(l, MBA_END, 0, NULL);
-    }
-    mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    ssd_plan_sources(w, l, k.rev, k.rev && k.output);
-    if (k.output) {
-        mba_phase_move(l, MBA_ASYNC, MBA_ARG_IN(k.rev ? BM : CM), 2 * nt * TILE_BYTES * real_share_n(w));
-        mba_phase_share(l, w->t.J / SSD_HEADS);
-        mba_phase_move(l, MBA_ASYNC, w->pairs, (double)TILE_BYTES);
-        mba_phase_share(l, w->t.J / SSD_HEADS);
-    }
-    mba_phase_work(l, MBA_END, 0, NULL);
+    if (!w->mma) plan_scan_producer(w, l, k, recomputed, trips);
 }
 
 static void plan_state_sources(const plan_builder *w, mba_launch *l, bool rev)
@@ -379,7 +405,7 @@ static mba_status plan_fwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     if (is_padded(&w)) plan_pad(&w, m->sm, false);
     plan_prep(&w);
     if (launches_states(&w)) plan_states(&w, false);
-    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .output = true, .saves = w.kept ? STATE : 0 });
+    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .output = true, .saves = w.kept });
     if (w.pad.x) plan_pad(&w, m->sm, true);
     return MBA_OK;
 }
@@ -530,10 +556,10 @@ static mba_status plan_bwd(mba_plan *p, const mba_node *n, const mba_machine *m,
     if (!w.kept) {
         plan_prep(&w);
         if (launches_states(&w)) plan_states(&w, false);
-        plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .saves = STATE });
+        plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, false), .saves = true });
     }
     if (launches_states(&w)) plan_states(&w, true);
-    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true), .rev = true, .output = true, .saves = STATE });
+    plan_fused_scan(&w, (scan_launch){ .kernel = scan_kernel(&w, true), .rev = true, .output = true, .saves = true });
     plan_bwd_slow(&w, m->sm);
     plan_bc(&w, m->sm);
     plan_finish(&w);

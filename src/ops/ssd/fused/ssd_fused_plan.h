@@ -30,21 +30,6 @@ static inline double real_share_p(const plan_builder *w)
 }
 static inline double real_share_n(const plan_builder *w) { return (double)w->d.N / (double)(tiles_of_n(w) * N); }
 
-/* A scan kernel. output: writes y or dx; saves: bytes of states per chunk and head. */
-typedef struct scan_launch {
-    const char *kernel;
-    bool        output, rev;
-    double      saves;
-} scan_launch;
-
-/* Work of a scan kernel over all blocks: items or parts of items, chunks, states, chunks recomputed. */
-typedef struct scan_work {
-    int64_t grid, subranges, chunks, states_read, states_written, recomputed;
-} scan_work;
-
-scan_work ssd_scan_work(const plan_builder *w);
-void      ssd_plan_sources(const plan_builder *w, mba_launch *l, bool rev, bool other);
-
 /* ---- `fused_mma` ---- */
 
 enum { MMA_PARTIAL_BYTES = SSD_HEADS * 4 * Q * 4, MMA_BC_REST = SSD_MMA_BC_SMEM - SSD_MMA_BC_STAGE };
@@ -53,6 +38,5 @@ int64_t    ssd_mma_stage_bytes(bool rev, bool output, int64_t nt);
 int        ssd_mma_stages(int64_t rest, int64_t stage, const mba_machine *m);
 bool       ssd_mma_fits(const mba_machine *m, int64_t nt, bool backward);
 mba_status ssd_check_machine(const mba_machine *m, bool mma, int64_t nt, bool backward);
-void       ssd_plan_mma_scan(const plan_builder *w, scan_launch k);
 
 #endif
