@@ -435,6 +435,8 @@ static void ssd_build(mba_graph *g, const mba_case *c)
     [A_LOG] = MBA_SLOT("A_log"), [SKIP] = MBA_SLOT("D", .optional = true), \
     [DT_BIAS] = MBA_SLOT("dt_bias", .optional = true), [IDS] = MBA_SLOT("ids", .optional = true), \
     [INITIAL] = MBA_SLOT("initial", .optional = true)
+#define FORWARD(name)  { #name, ssd_##name##_plan, MBA_CUDA(ssd_##name##_cuda) }
+#define BACKWARD(name) { #name, ssd_bwd_##name##_plan, MBA_CUDA(ssd_bwd_##name##_cuda) }
 // clang-format on
 
 const mba_op mba_op_ssd = {
@@ -456,17 +458,7 @@ const mba_op mba_op_ssd = {
     .ref = ssd_ref,
     .ref_space = ssd_ref_space,
     .cpu = (const mba_variant[]){ { "streaming", ssd_cpu_plan, MBA_CPU(ssd_fwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "fused", ssd_fused_plan, MBA_CUDA(ssd_fused_cuda) },
-                                   { "fused_mma", ssd_fused_mma_plan, MBA_CUDA(ssd_fused_mma_cuda) },
-                                   { "chunked", ssd_chunked_plan, MBA_CUDA(ssd_chunked_cuda) },
-                                   { "persistent", ssd_persistent_plan, MBA_CUDA(ssd_persistent_cuda) },
-                                   { "persistent_dynamic", ssd_persistent_dynamic_plan,
-                                     MBA_CUDA(ssd_persistent_dynamic_cuda) },
-                                   { "persistent_prefetch", ssd_persistent_prefetch_plan,
-                                     MBA_CUDA(ssd_persistent_prefetch_cuda) },
-                                   { "bc_fused", ssd_bc_fused_plan, MBA_CUDA(ssd_bc_fused_cuda) },
-                                   { "fma", ssd_fma_plan, MBA_CUDA(ssd_fma_cuda) },
-                                   { 0 } },
+    .cuda = (const mba_variant[]){ SSD_VARIANTS(FORWARD), { 0 } },
     .build = ssd_build,
     .terms = ssd_terms,
     .cases =
@@ -579,15 +571,5 @@ const mba_op mba_op_ssd_bwd = {
     .ref_space = ssd_ref_space,
     .terms = ssd_bwd_terms,
     .cpu = (const mba_variant[]){ { "streaming", ssd_bwd_cpu_plan, MBA_CPU(ssd_bwd) }, { 0 } },
-    .cuda = (const mba_variant[]){ { "fused", ssd_bwd_fused_plan, MBA_CUDA(ssd_bwd_fused_cuda) },
-                                   { "fused_mma", ssd_bwd_fused_mma_plan, MBA_CUDA(ssd_bwd_fused_mma_cuda) },
-                                   { "chunked", ssd_bwd_chunked_plan, MBA_CUDA(ssd_bwd_chunked_cuda) },
-                                   { "persistent", ssd_bwd_persistent_plan, MBA_CUDA(ssd_bwd_persistent_cuda) },
-                                   { "persistent_dynamic", ssd_bwd_persistent_dynamic_plan,
-                                     MBA_CUDA(ssd_bwd_persistent_dynamic_cuda) },
-                                   { "persistent_prefetch", ssd_bwd_persistent_prefetch_plan,
-                                     MBA_CUDA(ssd_bwd_persistent_prefetch_cuda) },
-                                   { "bc_fused", ssd_bwd_bc_fused_plan, MBA_CUDA(ssd_bwd_bc_fused_cuda) },
-                                   { "fma", ssd_bwd_fma_plan, MBA_CUDA(ssd_bwd_fma_cuda) },
-                                   { 0 } },
+    .cuda = (const mba_variant[]){ SSD_VARIANTS(BACKWARD), { 0 } },
 };

@@ -110,14 +110,15 @@ mba_status ssd_check_axes(const mba_node *n);     /* refuses views without such 
 bool       ssd_rows_aligned(const mba_tensor *t); /* rows of a bf16 activation are aligned to 16 bytes */
 bool       ssd_vec_aligned(const mba_node *n);    /* those of all */
 
-mba_launch_fn ssd_chunked_cuda, ssd_fma_cuda, ssd_bc_fused_cuda;
-mba_launch_fn ssd_bwd_chunked_cuda, ssd_bwd_fma_cuda, ssd_bwd_bc_fused_cuda;
-mba_launch_fn ssd_persistent_cuda, ssd_persistent_dynamic_cuda, ssd_persistent_prefetch_cuda;
-mba_launch_fn ssd_bwd_persistent_cuda, ssd_bwd_persistent_dynamic_cuda, ssd_bwd_persistent_prefetch_cuda;
-mba_plan_fn   ssd_chunked_plan, ssd_fma_plan, ssd_bc_fused_plan; /* ssd_plan.c */
-mba_plan_fn   ssd_bwd_chunked_plan, ssd_bwd_fma_plan, ssd_bwd_bc_fused_plan;
-mba_plan_fn   ssd_persistent_plan, ssd_persistent_dynamic_plan, ssd_persistent_prefetch_plan;
-mba_plan_fn   ssd_bwd_persistent_plan, ssd_bwd_persistent_dynamic_plan, ssd_bwd_persistent_prefetch_plan;
+/* The CUDA variants, best first. Each has plans ssd_NAME_plan and ssd_bwd_NAME_plan (ssd_fused.c, ssd_plan.c), and
+ * launchers ssd_NAME_cuda and ssd_bwd_NAME_cuda. */
+#define SSD_VARIANTS(V) \
+    V(fused), V(fused_mma), V(chunked), V(persistent), V(persistent_dynamic), V(persistent_prefetch), V(bc_fused), \
+        V(fma)
+#define SSD_PLANS(name)     ssd_##name##_plan, ssd_bwd_##name##_plan
+#define SSD_LAUNCHERS(name) ssd_##name##_cuda, ssd_bwd_##name##_cuda
+mba_plan_fn   SSD_VARIANTS(SSD_PLANS);
+mba_launch_fn SSD_VARIANTS(SSD_LAUNCHERS);
 
 /* ---- CUDA: `fused` (ssd_fused.c, ssd_fused.cuh) ----
  *
@@ -191,10 +192,6 @@ enum { SSD_RECORDS_WORK, SSD_PAIRS_WORK, SSD_REACH_WORK, SSD_SEGMENTS_WORK, SSD_
 enum { SSD_SAVED_WORK = SSD_PADDED_FWD_WORK, SSD_SAVED_REV_WORK, SSD_TOKENS_WORK };
 enum { SSD_SLOW_WORK = SSD_TOKENS_WORK + 1, SSD_SMALL_WORK, SSD_PADDED_WORK };
 
-mba_plan_fn   ssd_fused_plan, ssd_bwd_fused_plan;
-mba_launch_fn ssd_fused_cuda, ssd_bwd_fused_cuda;
-mba_plan_fn   ssd_fused_mma_plan, ssd_bwd_fused_mma_plan; /* the same by mma.sync, sm_80 and later */
-mba_launch_fn ssd_fused_mma_cuda, ssd_bwd_fused_mma_cuda;
 mba_launch_fn ssd_tiled_cuda, ssd_bwd_tiled_cuda;           /* `fused` at tiled shapes, N up to 128 */
 mba_launch_fn ssd_tiled_wide_cuda, ssd_bwd_tiled_wide_cuda; /* N up to 256 */
 
