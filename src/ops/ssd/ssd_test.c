@@ -42,27 +42,12 @@ static void fill_leaves(job *j)
     }
 }
 
-/* Sets gradients of the graph's outputs and values of its leaves, then runs everything. */
+/* Sets values of the leaves, then runs everything. */
 static void job_run(job *j, bool with_reference)
 {
-    mba_graph  *g = j->g;
-    mba_tensor *out[4], *seed[4];
-    int         n = 0;
-    for (int32_t i = 0; i < g->nnodes; i++)
-        for (int k = 0; k <= FINAL; k++) {
-            mba_tensor *t = g->nodes[i]->op == &mba_op_ssd ? g->nodes[i]->out[k] : NULL;
-            bool        used = !t;
-            for (int32_t m = i + 1; !used && m < g->nnodes; m++)
-                for (int s = 0; s < MBA_IN_MAX; s++) used |= g->nodes[m]->in[s] && g->nodes[m]->in[s]->st == t->st;
-            if (used) continue;
-            out[n] = mba_result(g, mba_arena_printf(g->arena, "out.%d", n), t);
-            seed[n] = mba_input(g, mba_arena_printf(g->arena, "seed.%d", n), t->type);
-            n++;
-        }
-    assert_ok(mba_backward_from(g, n, out, seed));
-    assert_ok(mba_program_create(&j->p, g, &(mba_program_options){ .machine = &host }));
+    assert_ok(mba_program_create(&j->p, j->g, &(mba_program_options){ .machine = &host }));
     assert_ok(mba_program_bind(j->p, &mba_device_cpu));
-    if (with_reference) assert_ok(mba_reference_create(&j->r, g));
+    if (with_reference) assert_ok(mba_reference_create(&j->r, j->g));
     memset(j->p->memory[MBA_ACT], 0xff, j->p->layout.arena_bytes[MBA_ACT]);
     fill_leaves(j);
     assert_ok(mba_program_run(j->p, MBA_FORWARD | MBA_BACKWARD, &step, NULL));
@@ -79,11 +64,9 @@ static void job_free(job *j)
 
 static job job_of(mba_case c)
 {
-    job j = { 0 };
-    assert_ok(mba_graph_create(&j.g));
-    mba_op_ssd.build(j.g, &c);
-    assert_ok(mba_graph_status(j.g));
-    return j;
+    mba_case_graph o;
+    assert_ok(mba_case_build(&o, &mba_op_ssd, &c, (mba_case_how){ 0 }));
+    return (job){ .g = o.g };
 }
 
 static bool is_answer(const mba_tensor *t)
