@@ -154,6 +154,28 @@ static __device__ __forceinline__ void for_tiles(const A &a, unsigned tiles, con
     }
 }
 
+/* Inclusive sums over the lanes of a warp, or of each LANES of it: up to this lane, and from it on. */
+template <int LANES = 32, typename N> static __device__ __forceinline__ N warp_prefix_sum(N x)
+{
+    const int lane = threadIdx.x & (LANES - 1);
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) {
+        const N v = __shfl_up_sync(0xffffffffu, x, d);
+        if (lane >= d) x += v;
+    }
+    return x;
+}
+template <int LANES = 32, typename N> static __device__ __forceinline__ N warp_suffix_sum(N x)
+{
+    const int lane = threadIdx.x & (LANES - 1);
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) {
+        const N v = __shfl_down_sync(0xffffffffu, x, d);
+        if (lane + d < LANES) x += v;
+    }
+    return x;
+}
+
 static __device__ __forceinline__ float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
 
 /* dt of a token before softplus, with its bias. */

@@ -28,25 +28,6 @@
 
 #include "ops/ssd/ssd_task.cuh"
 
-template <typename N> static __device__ __forceinline__ N scan_up(N x) /* inclusive prefix sum over the warp */
-{
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const N v = __shfl_up_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) >= d) x += v;
-    }
-    return x;
-}
-template <typename N> static __device__ __forceinline__ N scan_down(N x) /* inclusive suffix sum over the warp */
-{
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const N v = __shfl_down_sync(0xffffffffu, x, d);
-        if ((int)(threadIdx.x & 31) + d < 32) x += v;
-    }
-    return x;
-}
-
 /* The (sequence, chunk, head) of a warp, and its offset in arrays (B, H, KQ). */
 struct warp_chunk {
     int     b, c, h;
@@ -80,7 +61,7 @@ template <typename A> static __device__ __forceinline__ void cumsum_fwd(const A 
         const int64_t t = (int64_t)e.c * a.Q + l;
         float         step = 0;
         if (l < a.Q && t < a.L) step = fminf(fmaxf(softplus(raw_step(a, e.b, t, e.h)), a.dt_min), a.dt_max);
-        const double   cs = sum + scan_up(A_h * step);
+        const double   cs = sum + warp_prefix_sum(A_h * step);
         const unsigned resets = __ballot_sync(0xffffffffu, l < a.Q && reset_at(a, e.b, t));
         const unsigned before = resets & (0xffffffffu >> (31 - lane)); // this lane's included
         if (l < a.Q) {
@@ -222,7 +203,7 @@ template <typename A> static __device__ __forceinline__ void ddacs_stable(const 
     NUM suffix = warp_sum(mine), prefix = 0;
     for (int l0 = (real - 1) / 32 * 32; l0 >= 0; l0 -= 32) {
         const int l = l0 + lane;
-        const NUM s = suffix + scan_down(l < real ? (NUM)sum_of(a, a.q, 0, a.ntiles, e.at + l) : (NUM)0);
+        const NUM s = suffix + warp_suffix_sum(l < real ? (NUM)sum_of(a, a.q, 0, a.ntiles, e.at + l) : (NUM)0);
         if (l < real) a.ddA[e.at + l] = (float)s;
         suffix = __shfl_sync(0xffffffffu, s, 0);
     }
@@ -235,7 +216,7 @@ template <typename A> static __device__ __forceinline__ void ddacs_stable(const 
             v = (NUM)col - sum_of(a, a.rowsum, 0, l / SSD_TILE + 1, e.at + l) + r;
             if (A::TENSOR) a.dstep[e.at + l] += step > 0 ? (col + r) / step : 0;
         }
-        const NUM s = prefix + scan_up(v);
+        const NUM s = prefix + warp_prefix_sum(v);
         if (l < real) a.ddA[e.at + l] += (float)(s - v);
         prefix = __shfl_sync(0xffffffffu, s, 31);
     }

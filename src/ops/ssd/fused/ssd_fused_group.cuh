@@ -126,7 +126,7 @@ struct consumer_warpgroup {
     {
         float sum = 0;
         for (int n = 0; n < count; n += 32) {
-            const float    run = inclusive_log_decay(decay[(count - 1 - min(n + lane, count - 1)) * step]);
+            const float    run = warp_prefix_sum(decay[(count - 1 - min(n + lane, count - 1)) * step]);
             const unsigned gone = __ballot_sync(0xffffffffu, sum + run < LOG_DECAY_MIN);
             if (gone) return max(count - n - __ffs((int)gone), 0);
             sum += __shfl_sync(0xffffffffu, run, 31);

@@ -237,18 +237,6 @@ static __device__ __forceinline__ int64_t record_index_u32(const fused_task &a, 
     return (int64_t)((unsigned)(b * a.H + h) * (unsigned)a.K + (unsigned)c) * REC;
 }
 
-/* Inclusive prefix sum of log decays over the lanes of a warp. */
-static __device__ __forceinline__ float inclusive_log_decay(float decay)
-{
-    const int lane = threadIdx.x & 31;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, decay, d);
-        if (lane >= d) decay += v;
-    }
-    return decay;
-}
-
 /* Counts on how many of the `count` chunks before a boundary the state there depends; `first` is the nearest one. Going
  * back in time, the count ends with the chunk in which the summed log decay falls below LOG_DECAY_MIN; a reset adds
  * -inf. If the sum stays above, returns count + 1 and the sum in `sum`: what lies farther back counts too. One warp
@@ -270,7 +258,7 @@ static __device__ __forceinline__ int dependency_length(const fused_task &a, int
         }
 #pragma unroll
         for (int j = 0; j < IN_FLIGHT; j++) {
-            const float    run = inclusive_log_decay(decay[j]);
+            const float    run = warp_prefix_sum(decay[j]);
             const unsigned gone = __ballot_sync(0xffffffffu, sum + run < LOG_DECAY_MIN);
             if (gone) return (n & ~31) + 32 * j + __ffs((int)gone);
             sum += __shfl_sync(0xffffffffu, run, 31);

@@ -218,14 +218,8 @@ static __device__ __forceinline__ void write_plain_record(float *r, const lane_s
 /* Exclusive prefix sum over the lanes of a warp. */
 static __device__ __forceinline__ float sum_of_lanes_before(float x)
 {
-    const int lane = threadIdx.x & 31;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, x, d);
-        if (lane >= d) x += v;
-    }
-    const float before = __shfl_up_sync(0xffffffffu, x, 1);
-    return lane ? before : 0;
+    const float before = __shfl_up_sync(0xffffffffu, warp_prefix_sum(x), 1);
+    return threadIdx.x & 31 ? before : 0;
 }
 
 /* Whether the gradient of the decays would cancel catastrophically under a pivot. It is a difference of two sums that
@@ -253,13 +247,7 @@ static __device__ __forceinline__ lane_steps lane_steps_of(const fused_task &a, 
     s.dt.y = 2 * lane + 1 < real ? clamp_dt(a, softplus_dt(raw.y)) : 0;
     s.cs.x = s.dt.x * decay;
     s.cs.y = s.cs.x + s.dt.y * decay;
-    float run = s.cs.y;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, run, d);
-        if (lane >= d) run += v;
-    }
-    const float before = run - s.cs.y;
+    const float before = warp_prefix_sum(s.cs.y) - s.cs.y;
     s.cs.x += before;
     s.cs.y += before;
     const float first = __shfl_sync(0xffffffffu, s.cs.x, 0);

@@ -12,30 +12,6 @@
 
 #include "ops/ssd/fused/ssd_fused_pairs.cuh"
 
-/* Exclusive prefix sum (sum_before) and suffix sum (sum_after) over 16 lanes, one half of a warp. */
-static __device__ __forceinline__ float sum_before(float x)
-{
-    const int lane = threadIdx.x & 15;
-    float     sum = x;
-#pragma unroll
-    for (int d = 1; d < 16; d *= 2) {
-        const float v = __shfl_up_sync(0xffffffffu, sum, d);
-        if (lane >= d) sum += v;
-    }
-    return sum - x;
-}
-static __device__ __forceinline__ float sum_after(float x)
-{
-    const int lane = threadIdx.x & 15;
-    float     sum = x;
-#pragma unroll
-    for (int d = 1; d < 16; d *= 2) {
-        const float v = __shfl_down_sync(0xffffffffu, sum, d);
-        if (lane + d < 16) sum += v;
-    }
-    return sum - x;
-}
-
 /* A lane's inputs for one head of a pair of chunks: positions 4 lane .. 4 lane + 3, and one value of `ends`. All loads
  * are issued before the first use: latency is the cost of this kernel. */
 struct pair_values {
@@ -96,12 +72,13 @@ static __device__ __forceinline__ void decay_gradient(float (&ddA)[4], const pai
     float ends = v.end;
 #pragma unroll
     for (int d = 1; d < 16; d *= 2) ends += __shfl_xor_sync(0xffffffffu, ends, d);
-    ddA[3] += sum_after(v.q.x + v.q.y + v.q.z + v.q.w) + ends;
+    const float q = v.q.x + v.q.y + v.q.z + v.q.w;
+    ddA[3] += warp_suffix_sum<16>(q) - q + ends;
     ddA[2] += ddA[3];
     ddA[1] += ddA[2];
     ddA[0] += ddA[1];
     const float g0 = v.src.x - v.row.x, g1 = v.src.y - v.row.y, g2 = v.src.z - v.row.z, g3 = v.src.w - v.row.w;
-    const float before = sum_before(g0 + g1 + g2 + g3);
+    const float g = g0 + g1 + g2 + g3, before = warp_prefix_sum<16>(g) - g;
     ddA[0] += before;
     ddA[1] += before + g0;
     ddA[2] += before + g0 + g1;
