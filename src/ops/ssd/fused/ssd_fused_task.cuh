@@ -132,45 +132,33 @@ static mba_status map_dense(CUtensorMap *map, const bf16 *at, int64_t width, int
     return mba_tensor_map_make(map, at, dim, step);
 }
 
+/* Tensor map of x, y or their gradients, and of B or C with `rows` rows per sequence. */
+template <typename T> static mba_status map_x(CUtensorMap *map, const fused_task &a, const strided<T> &t)
+{
+    return a.tiled ? map_heads(map, t, a.P, a.heads, a.L, a.B) : map_tokens(map, t, (int64_t)a.H * FP, a.L, a.B);
+}
+static mba_status map_groups(CUtensorMap *map, const fused_task &a, const strided<const bf16> &t, int64_t rows)
+{
+    return a.tiled ? map_heads(map, t, a.N, a.G, rows, a.B) : map_tokens(map, t, (int64_t)a.G * FN, rows, a.B);
+}
+
 /* Tensor maps of a scan. x: what it scales (x or dy); y: what it writes; `other` shows the operand x. */
 static mba_status scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x, const strided<bf16> &y,
                                bool rev)
 {
-    const int64_t HP = (int64_t)a.H * FP, GN = (int64_t)a.G * FN, rows = (int64_t)a.K * FQ;
-    CUtensorMap   bm, cm;
-    if (a.b_end) {
-        MBA_TRY(map_dense(&bm, a.b_end, GN, rows, a.B));
-        MBA_TRY(map_dense(&cm, a.c_begin, GN, rows, a.B));
-    } else {
-        MBA_TRY(map_tokens(&bm, a.bm, GN, a.L, a.B));
-        MBA_TRY(map_tokens(&cm, a.cm, GN, a.L, a.B));
-    }
-    m->k = rev ? bm : cm;
-    m->u = rev ? cm : bm;
-    MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
-    MBA_TRY(map_tokens(&m->x, x, HP, a.L, a.B));
-    MBA_TRY(map_tokens(&m->other, a.x, HP, a.L, a.B));
-    if (y.at) MBA_TRY(map_tokens(&m->y, y, HP, a.L, a.B));
-    else m->y = m->x;
-    return MBA_OK;
-}
-
-/* The same for TILED kernels. */
-static mba_status tiled_scan_maps_of(scan_maps *m, const fused_task &a, const strided<const bf16> &x,
-                                     const strided<bf16> &y, bool rev)
-{
-    const int64_t       width = (int64_t)tiles_of_n(a) * FN, token = a.G * width, rows = (int64_t)a.K * FQ;
+    const int64_t       rows = a.b_end ? (int64_t)a.K * FQ : a.L;
+    const int64_t       width = (int64_t)tiles_of_n(a) * FN, token = a.G * width;
     strided<const bf16> bm = a.bm, cm = a.cm;
     if (a.b_end) {
         bm = { a.b_end, { rows * token, token, width } };
         cm = { a.c_begin, { rows * token, token, width } };
     }
-    MBA_TRY(map_heads(&m->k, rev ? bm : cm, a.N, a.G, a.b_end ? rows : a.L, a.B));
-    MBA_TRY(map_heads(&m->u, rev ? cm : bm, a.N, a.G, a.b_end ? rows : a.L, a.B));
+    MBA_TRY(map_groups(&m->k, a, rev ? bm : cm, rows));
+    MBA_TRY(map_groups(&m->u, a, rev ? cm : bm, rows));
     MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));
-    MBA_TRY(map_heads(&m->x, x, a.P, a.heads, a.L, a.B));
-    MBA_TRY(map_heads(&m->other, a.x, a.P, a.heads, a.L, a.B));
-    if (y.at) MBA_TRY(map_heads(&m->y, y, a.P, a.heads, a.L, a.B));
+    MBA_TRY(map_x(&m->x, a, x));
+    MBA_TRY(map_x(&m->other, a, a.x));
+    if (y.at) MBA_TRY(map_x(&m->y, a, y));
     else m->y = m->x;
     return MBA_OK;
 }
@@ -210,14 +198,9 @@ static mba_status map_states(CUtensorMap *map, const fused_task &a, const uint32
 /* Tensor maps of ssd_bwd_bc. */
 static mba_status bc_maps_of(bc_maps *m, const fused_task &a)
 {
-    const int64_t HP = (int64_t)a.H * FP, count = (int64_t)a.B * a.H * (a.K / 2);
-    if (a.tiled) {
-        MBA_TRY(map_heads(&m->x, a.x, a.P, a.heads, a.L, a.B));
-        MBA_TRY(map_heads(&m->dy, a.dy, a.P, a.heads, a.L, a.B));
-    } else {
-        MBA_TRY(map_tokens(&m->x, a.x, HP, a.L, a.B));
-        MBA_TRY(map_tokens(&m->dy, a.dy, HP, a.L, a.B));
-    }
+    const int64_t count = (int64_t)a.B * a.H * (a.K / 2);
+    MBA_TRY(map_x(&m->x, a, a.x));
+    MBA_TRY(map_x(&m->dy, a, a.dy));
     MBA_TRY(map_states(&m->h, a, a.saved, count));
     MBA_TRY(map_states(&m->g, a, a.saved_rev, count));
     MBA_TRY(map_dense(&m->cb, a.cb, FQ, FQ, (int64_t)a.B * a.K * a.G));

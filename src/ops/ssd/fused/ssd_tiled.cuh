@@ -99,7 +99,7 @@ template <int TILED> static mba_status launch_tiled(const mba_call *c)
     padded_task pads;
     scan_maps   m;
     MBA_TRY(pad_operands(&pads, f, false));
-    MBA_TRY(tiled_scan_maps_of(&m, f.a, f.a.x, f.result, false));
+    MBA_TRY(scan_maps_of(&m, f.a, f.a.x, f.result, false));
     MBA_KERNEL(c, f.k++, ssd_tiled_prep<TILED>, f.a);
     MBA_TRY((launch_tiled_states<TILED, false>(f, m)));
     if (f.kept) MBA_KERNEL(c, f.k++, (ssd_tiled_scan<TILED, SCAN_KEEP>), f.a, m);
@@ -115,10 +115,10 @@ template <int TILED> static mba_status launch_tiled_bwd(const mba_call *c)
     scan_maps   forward, backward;
     bc_maps     bc;
     MBA_TRY(pad_operands(&pads, f, true));
-    MBA_TRY(tiled_scan_maps_of(&backward, f.a, f.a.dy, f.result, true));
+    MBA_TRY(scan_maps_of(&backward, f.a, f.a.dy, f.result, true));
     MBA_TRY(bc_maps_of(&bc, f.a));
     if (!f.kept) {
-        MBA_TRY(tiled_scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false));
+        MBA_TRY(scan_maps_of(&forward, f.a, f.a.x, strided<bf16>(), false));
         MBA_KERNEL(c, f.k++, ssd_tiled_prep<TILED>, f.a);
         MBA_TRY((launch_tiled_states<TILED, false>(f, forward)));
         MBA_KERNEL(c, f.k++, (ssd_tiled_scan<TILED, SCAN_SAVE>), f.a, forward);
