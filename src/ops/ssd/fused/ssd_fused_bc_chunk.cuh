@@ -90,45 +90,16 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
 
     /* ---- one head ---- */
 
-    /* Factors of a row are read from shared memory where they are used, because registers are short. A head with a
-     * wide-range chunk gets zeros. Without resets the flags are only 0 or 1, so they are compared as floats: a
-     * conversion would delay the products. */
-    __device__ __forceinline__ bool is_wide_range(int s) const
-    {
-        if (!DOCS) return sm.rec[s][0][REC_FLAGS] + sm.rec[s][1][REC_FLAGS] > 0;
-        return ((int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS]) & IS_WIDE_RANGE;
-    }
-    __device__ __forceinline__ float e_of(int s, int r) const { return is_wide_range(s) ? 0 : sm.rec[s][I][r]; }
-    __device__ __forceinline__ float f_of(int s, int r) const { return is_wide_range(s) ? 0 : sm.rec[s][I][FQ + r]; }
-    /* The same times kappa, in an order in which no intermediate underflows; kappa alone may. */
-    __device__ __forceinline__ float e_kappa(int s, int r) const
-    {
-        return e_of(s, r) * __expf(sm.rec[s][1][REC_BEFORE]) * __expf(sm.rec[s][0][REC_AFTER]);
-    }
-    __device__ __forceinline__ float f_kappa(int s, int r) const
-    {
-        return f_of(s, r) * __expf(sm.rec[s][0][REC_AFTER]) * __expf(sm.rec[s][1][REC_BEFORE]);
-    }
-    /* Factors with the decay until the end of the pair, and since its beginning; 0 where a reset lies between. */
-    __device__ __forceinline__ float f_to_end(int s, int r) const
-    {
-        if (DOCS && (sm.resets[I][r] != sm.resets[I][FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
-        return I ? f_of(s, r) : f_kappa(s, r);
-    }
-    __device__ __forceinline__ float e_from_begin(int s, int r) const
-    {
-        if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
-        return I ? e_kappa(s, r) : e_of(s, r);
-    }
+    __device__ __forceinline__ pair_factors<I, DOCS> factors(int s) const { return { sm.rec[s], sm.resets }; }
 
     /* Replaces x by x' in shared memory (each warp its own rows), and sets f = x scaled to the end of the pair. */
     __device__ __forceinline__ void scale_x(fragments &f, int s)
     {
         const uint32_t tile = smem_address(sm.st[s].x[I]);
-        if (DOCS || I == 0) scaled(f, sm.st[s].x[I], f_to_end(s, row), f_to_end(s, row + 8));
+        if (DOCS || I == 0) scaled(f, sm.st[s].x[I], factors(s).f_to_end(row), factors(s).f_to_end(row + 8));
         if (DOCS) asm volatile("" : "+r"(s)::"memory"); // reload: no register holds what the first scale used
         if (DOCS) recompute_lane_indices();
-        const float s0 = f_of(s, row), s1 = f_of(s, row + 8);
+        const float s0 = factors(s).f(row), s1 = factors(s).f(row + 8);
         const uint2 u0 = split(s0, s0), u1 = split(s1, s1);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -162,7 +133,7 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         wgmma_fence();
         by_state(dB, f, t.g, 0, 2);
         wgmma_commit();
-        const float k0 = e_from_begin(s, row), k1 = e_from_begin(s, row + 8);
+        const float k0 = factors(s).e_from_begin(row), k1 = factors(s).e_from_begin(row + 8);
         wait_dy(s, phase);
         load_half(v, t.dy[1], 0);
         wgmma_fence();
@@ -179,7 +150,7 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             by_rows(low, f, t.x[0], 2 * half, 2 * half + 2);
             wgmma_commit();
         }
-        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        const float e0 = factors(s).e(row), e1 = factors(s).e(row + 8);
         wait_x(1, s, phase);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -209,7 +180,7 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         wgmma_fence();
         by_state(dB, f, t.g, 2, 4);
         wgmma_commit();
-        const float e0 = e_of(s, row), e1 = e_of(s, row + 8);
+        const float e0 = factors(s).e(row), e1 = factors(s).e(row + 8);
         scale_half(d, v[0], e0, e1, 0);
         scale_half(d, v[1], e0, e1, 1);
         wait_x(0, s, phase);
@@ -229,18 +200,18 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         by_state(dB, f, t.g);
         finish_products();
         wait_dy(s, phase);
-        scaled(f, t.dy[I], e_from_begin(s, r), e_from_begin(s, r8));
+        scaled(f, t.dy[I], factors(s).e_from_begin(r), factors(s).e_from_begin(r8));
         wait_x(0, s, phase);
         wgmma_fence();
         by_state(dC, f, t.h);
         finish_products();
         if (I == 1) {
-            scaled(f, t.dy[1], e_kappa(s, r), e_kappa(s, r8));
+            scaled(f, t.dy[1], factors(s).e_kappa(r), factors(s).e_kappa(r8));
             wgmma_fence();
             by_rows(low, f, t.x[0]);
             finish_products();
         }
-        scaled(f, t.dy[I], e_of(s, r), e_of(s, r8));
+        scaled(f, t.dy[I], factors(s).e(r), factors(s).e(r8));
         phase = warp_broadcast(sm.iteration[I * 128 + tid]) / BC_STAGES & 1;
         if (I == 1) wait_x(1, s, phase);
         wgmma_fence();
@@ -255,9 +226,9 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
         else products_at_once(s, phase);
     }
 
-    /* Stores q, row and the partial sums `ends` of a head. signed_pair: number of (sequence, head, pair of chunks), or
-     * its complement if the head is wide-range; then ssd_bwd_slow has already stored the gradient itself in q. */
-    __device__ __forceinline__ void decay_sums(int signed_pair)
+    /* The decay sums of a head. signed_pair: number of (sequence, head, pair of chunks), or its complement if the head
+     * is wide-range. */
+    __device__ __forceinline__ void add_decay_sums(int signed_pair)
     {
         float2       q = rows_dot(dC, sm.c[I]), end = q;
         const float2 r = lower_dot(own, sm.m[2 * I]);
@@ -268,22 +239,10 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             q.x += below.x;
             q.y += below.y;
         }
-        const float4 previous = sm.previous[I * 128 + tid];
-        const float  q0 = sum_over_lanes_of_row(q.x - previous.x), q1 = sum_over_lanes_of_row(q.y - previous.y);
-        const float  r0 = sum_over_lanes_of_row(r.x - previous.z), r1 = sum_over_lanes_of_row(r.y - previous.w);
-        const float  all = warp_sum(end.x + end.y - sm.previous_end[I * 128 + tid]);
-        sm.previous[I * 128 + tid] = make_float4(q.x, q.y, r.x, r.y);
-        sm.previous_end[I * 128 + tid] = end.x + end.y;
+        const decay_sums s = decay_sums_of(sm.previous[I * 128 + tid], sm.previous_end[I * 128 + tid], q, r, end);
         if (t4) return;
-        const bool    slow = signed_pair < 0;
-        const int     pair = slow ? ~signed_pair : signed_pair;
-        const int64_t at = (2 * (int64_t)pair + I) * FQ + row;
-        if (lane == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? END_Q : END_OUT) + warp] = all;
-        a.row[at] = r0;
-        a.row[at + 8] = r1;
-        if (slow) return;
-        a.q[at] = q0;
-        a.q[at + 8] = q1;
+        const bool slow = signed_pair < 0;
+        store_decay_sums<I>(a, s, slow ? ~signed_pair : signed_pair, slow, row, warp, lane);
     }
 
     /* The loop over the heads of a work item. `iteration` counts heads over all items of this block: ring and phase. */
@@ -297,11 +256,11 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             if (DOCS) sm.iteration[I * 128 + tid] = iteration;
             mbar_wait(smem_address(&sm.full[s]), phase);
             products(s, phase);
-            const int pair = is_wide_range(s) ? ~sm.pair[s] : sm.pair[s]; // sign: saves a register
+            const int pair = factors(s).is_wide_range() ? ~sm.pair[s] : sm.pair[s]; // sign: saves a register
             if (pair < 0 && tid == 0) sm.current[I].slow = 1;
             mbar_release(smem_address(&sm.empty[s]), lane);
             if (TILED) recompute_lane_indices();
-            decay_sums(pair);
+            add_decay_sums(pair);
             if (DOCS) iteration = warp_broadcast(sm.iteration[I * 128 + tid]);
         }
     }
@@ -358,39 +317,6 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             multiply_dcb(p0[half], p1[half]);
         }
     }
-    /* Stores vector k of row q of a gradient: the sums, plus what ssd_bwd_slow computed, plus the old value if
-     * `adds`. */
-    __device__ __forceinline__ void store_vector(bf16 *to, const float (&sums)[64], const float *slow, bool adds, int q,
-                                                 int k)
-    {
-        const uint4 old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
-        uint32_t    v[4];
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const float *d = sums + 4 * (4 * k + c) + 2 * q;
-            const float2 s = slow ? *(const float2 *)(slow + 1024 * c) : make_float2(0, 0);
-            v[c] = pack(d[0] + s.x + low_of(word_of(old, c)), d[1] + s.y + high_of(word_of(old, c)));
-        }
-        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
-    }
-    __device__ __forceinline__ void store()
-    {
-        const bool slow = sm.current[I].slow;
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-            if (token(q) >= a.L) continue;
-            const int     g = group_of<TILED>(current().g), n = group_n<TILED>(current().g) + 8 * t4;
-            const int64_t at = (int64_t)sm.current[I].block * SLOW_VALUES + 4 * (int)threadIdx.x + 2 * q;
-            bf16         *dc = a.dcm.row(current().b, token(q), g) + n;
-            bf16         *db = a.dbm.row(current().b, token(q), g) + n;
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                if (TILED && n + 32 * k >= a.N) break;
-                store_vector(dc + 32 * k, dC, slow ? a.slow_sums + at + 4096 * k : NULL, a.adds[DCM], q, k);
-                store_vector(db + 32 * k, dB, slow ? a.slow_sums + at + 4096 * (k + 4) : NULL, a.adds[DBM], q, k);
-            }
-        }
-    }
     __device__ __forceinline__ void run(const bc_maps &maps)
     {
         unsigned block = blockIdx.x, n = 0;
@@ -400,7 +326,7 @@ template <int I, bool DOCS, int TILED> struct bc_chunk : bc_rows {
             mbar_wait(smem_address(&sm.cb_full), n & 1);
             heads(n * (unsigned)group_heads<TILED>(a));
             last_products();
-            store();
+            store_rows_of_group<TILED>(a, current(), I * FQ + row, t4, dC, dB, sm.current[I].slow, sm.current[I].block);
             block = warp_broadcast(sm.current[I].block) + gridDim.x;
             n = warp_broadcast(sm.current[I].n) + 1;
             warpgroup_sync(); // sm.current is read and may change

@@ -10,12 +10,7 @@
 #include "ops/ssd/fused/ssd_fused_items.cuh"
 #include "ops/ssd/fused/ssd_fused_pairs.cuh"
 
-enum { BC_STAGES = 2, DOT_WARPS = 2 };
-
-/* Layout of `ends`, partial sums per warp: kappa <H1, G1>; the sum of out_s over chunk 0; the sum of q_l over chunk
- * 1. */
-enum { END_DOT = 0, END_OUT = DOT_WARPS, END_Q = END_OUT + 4 };
-static_assert(END_Q + 4 == SSD_ENDS, "what the plan asks for");
+enum { BC_STAGES = 2 };
 
 struct bc_stage {
     unsigned char dy[2][TILE_BYTES], x[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
@@ -150,13 +145,8 @@ template <int TILED> static __device__ __forceinline__ void bc_dot(bc_smem &sm, 
         mbar_wait(smem_address(&sm.full[s]), iteration / BC_STAGES & 1);
         mbar_wait(smem_address(&sm.full_late[s]), iteration / BC_STAGES & 1);
 #pragma unroll 2
-        for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS) {
-            const uint4 x = u[0], y = u[2 * TILE_BYTES / 16]; // g follows h in bc_stage
-            sum += low_of(x.x) * low_of(y.x) + high_of(x.x) * high_of(y.x);
-            sum += low_of(x.y) * low_of(y.y) + high_of(x.y) * high_of(y.y);
-            sum += low_of(x.z) * low_of(y.z) + high_of(x.z) * high_of(y.z);
-            sum += low_of(x.w) * low_of(y.w) + high_of(x.w) * high_of(y.w);
-        }
+        for (int e = 0; e < 2 * TILE_BYTES / 16 / (32 * DOT_WARPS); e++, u += 32 * DOT_WARPS)
+            add_dot(sum, u[0], u[2 * TILE_BYTES / 16]); // g follows h in bc_stage
         const int   flags = (int)sm.rec[s][0][REC_FLAGS] | (int)sm.rec[s][1][REC_FLAGS], pair = sm.pair[s];
         const float kappa = sm.rec[s][1][REC_BEFORE] + sm.rec[s][0][REC_AFTER]; // log kappa
         mbar_release(smem_address(&sm.empty[s]), thread % 32);

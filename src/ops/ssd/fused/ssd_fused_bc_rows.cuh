@@ -147,19 +147,12 @@ struct bc_rows {
 
     /* ---- sums of rows ---- */
 
-    /* This thread's part of the dot products of accumulator rows with tile rows: row (x) and row + 8 (y). */
+    /* This thread's part of the dot products of accumulator rows with tile rows. */
     template <int COUNT> __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT], const void *tiles) const
     {
-        float2 u = make_float2(0, 0);
-#pragma unroll
-        for (int i = 0; i < COUNT / 8; i++) {
-            uint32_t     v[4];
-            const float *d = sums + 8 * i;
+        return dot_of_rows<COUNT>(sums, [&](uint32_t(&v)[4], int i) {
             ldmatrix_at(v, smem_address(tiles) + (i >> 2) * TILE_BYTES + tile_offset(i & 3));
-            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
-            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * d[6] + high_of(v[3]) * d[7];
-        }
-        return u;
+        });
     }
     /* The same for a diagonal block of 64 x 64, on and below the diagonal only: above it e f may overflow, and zero
      * times infinity is NaN. Warp w has rows 16 w + g (+ 8); accumulators 8 i .. belong to columns 16 i + 2 t .. */
@@ -187,11 +180,6 @@ struct bc_rows {
             if (i < warp) u.x += low_of(v[2]) * d[4] + high_of(v[2]) * d[5];
         }
         return u;
-    }
-    static __device__ __forceinline__ float sum_over_lanes_of_row(float x) /* four lanes share a row */
-    {
-        x += __shfl_xor_sync(0xffffffffu, x, 1);
-        return x + __shfl_xor_sync(0xffffffffu, x, 2);
     }
 };
 

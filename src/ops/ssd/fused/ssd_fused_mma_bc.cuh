@@ -20,10 +20,6 @@
 #include "ops/ssd/fused/ssd_fused_pairs.cuh"
 #include "ops/ssd/fused/ssd_fused_prep.cuh"
 
-/* Places in `ends` as ssd_fused_bc_feed.cuh has them: kappa <H1, G1>, here in one part; then four parts each of the
- * sums over chunks 0 and 1. */
-enum { MMA_END_OUT = 2, MMA_END_Q = 6 };
-
 struct mma_bc_stage {
     unsigned char x[2][TILE_BYTES], dy[2][TILE_BYTES], h[2 * TILE_BYTES], g[2 * TILE_BYTES];
     float         rec[2][REC];
@@ -114,34 +110,9 @@ template <int NT, bool DOCS, int I> struct mma_bc {
                        true);
     }
 
-    /* ---- factors of a row; zero for a head with a wide-range chunk ---- */
-
-    static __device__ __forceinline__ bool is_wide_range(const mma_bc_stage &s)
+    __device__ __forceinline__ pair_factors<I, DOCS> factors(const mma_bc_stage &s) const
     {
-        return ((int)s.rec[0][REC_FLAGS] | (int)s.rec[1][REC_FLAGS]) & IS_WIDE_RANGE;
-    }
-    __device__ __forceinline__ float e_of(const mma_bc_stage &s, int r) const
-    {
-        return is_wide_range(s) ? 0 : s.rec[I][r];
-    }
-    __device__ __forceinline__ float f_of(const mma_bc_stage &s, int r) const
-    {
-        return is_wide_range(s) ? 0 : s.rec[I][FQ + r];
-    }
-    /* v times kappa, in an order in which no intermediate underflows; kappa alone may. */
-    __device__ __forceinline__ float e_kappa(const mma_bc_stage &s, int r) const
-    {
-        return e_of(s, r) * __expf(s.rec[1][REC_BEFORE]) * __expf(s.rec[0][REC_AFTER]);
-    }
-    __device__ __forceinline__ float f_to_end(const mma_bc_stage &s, int r) const
-    {
-        if (DOCS && (sm.resets[I][r] != sm.resets[I][FQ - 1] || (I == 0 && sm.resets[1][FQ - 1]))) return 0;
-        return I ? f_of(s, r) : f_of(s, r) * __expf(s.rec[0][REC_AFTER]) * __expf(s.rec[1][REC_BEFORE]);
-    }
-    __device__ __forceinline__ float e_from_begin(const mma_bc_stage &s, int r) const
-    {
-        if (DOCS && (sm.resets[I][r] || (I == 1 && sm.resets[0][FQ - 1]))) return 0;
-        return I ? e_kappa(s, r) : e_of(s, r);
+        return { s.rec, sm.resets };
     }
     static __device__ __forceinline__ void scale(uint32_t (&to)[4], const uint32_t (&v)[4], float s0, float s1)
     {
@@ -201,7 +172,8 @@ template <int NT, bool DOCS, int I> struct mma_bc {
     __device__ __forceinline__ void source_products(mma_bc_stage &s)
     {
         reread_lane();
-        const float e0 = f_to_end(s, row()), e1 = f_to_end(s, row() + 8), f0 = f_of(s, row()), f1 = f_of(s, row() + 8);
+        const float e0 = factors(s).f_to_end(row()), e1 = factors(s).f_to_end(row() + 8), f0 = factors(s).f(row()),
+                    f1 = factors(s).f(row() + 8);
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
@@ -219,7 +191,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
     __device__ __forceinline__ void destination_products(const mma_bc_stage &s)
     {
         reread_lane();
-        const float b0 = e_from_begin(s, row()), b1 = e_from_begin(s, row() + 8);
+        const float b0 = factors(s).e_from_begin(row()), b1 = factors(s).e_from_begin(row() + 8);
 #pragma unroll 1
         for (int k = 0; k < 4; k++) {
             uint32_t v[4], A[4];
@@ -227,30 +199,23 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             scale(A, v, b0, b1);
             by_state(dC, A, s.h, 16 * k);
             if (I == 1) {
-                if (DOCS) scale(A, v, e_kappa(s, row()), e_kappa(s, row() + 8));
+                if (DOCS) scale(A, v, factors(s).e_kappa(row()), factors(s).e_kappa(row() + 8));
                 by_rows(low, A, s.x[0], 16 * k, 4);
             }
-            if (DOCS || I == 1) scale(A, v, e_of(s, row()), e_of(s, row() + 8));
+            if (DOCS || I == 1) scale(A, v, factors(s).e(row()), factors(s).e(row() + 8));
             by_rows(own, A, s.x[I], 16 * k, warp() + 1);
         }
     }
 
     /* ---- sums of rows ---- */
 
-    /* This thread's part of the dot products of accumulator rows with tile rows: row (x) and row + 8 (y). */
+    /* This thread's part of the dot products of accumulator rows with tile rows. */
     template <int COUNT>
     __device__ __forceinline__ float2 rows_dot(const float (&sums)[COUNT][4], const unsigned char *tiles) const
     {
-        float2 u = make_float2(0, 0);
-#pragma unroll
-        for (int i = 0; i < COUNT / 2; i++) {
-            uint32_t     v[4];
-            const float *d = sums[2 * i], *e = sums[2 * i + 1];
+        return dot_of_rows<4 * COUNT>(*sums, [&](uint32_t(&v)[4], int i) {
             left_rows(v, tiles + (i >> 2) * TILE_BYTES, 16 * warp(), 16 * (i & 3));
-            u.x += low_of(v[0]) * d[0] + high_of(v[0]) * d[1] + low_of(v[2]) * e[0] + high_of(v[2]) * e[1];
-            u.y += low_of(v[1]) * d[2] + high_of(v[1]) * d[3] + low_of(v[3]) * e[2] + high_of(v[3]) * e[3];
-        }
-        return u;
+        });
     }
     /* The same for the diagonal block, on and below the diagonal only: above it e f may overflow, and zero times
      * infinity is NaN. */
@@ -277,13 +242,8 @@ template <int NT, bool DOCS, int I> struct mma_bc {
         }
         return u;
     }
-    static __device__ __forceinline__ float sum_over_lanes_of_row(float x) /* four lanes share a row */
-    {
-        x += __shfl_xor_sync(0xffffffffu, x, 1);
-        return x + __shfl_xor_sync(0xffffffffu, x, 2);
-    }
     /* Stores q, row and the partial sums `ends` of a head; of a wide-range head ssd_tiled_slow has stored q. */
-    __device__ __forceinline__ void decay_sums(int pair, bool slow)
+    __device__ __forceinline__ void add_decay_sums(int pair, bool slow)
     {
         reread_lane();
         float2       q = rows_dot<16>(dC, sm.c[I]), end = q;
@@ -295,33 +255,17 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             q.x += below.x;
             q.y += below.y;
         }
-        const float4 previous = sm.previous[threadIdx.x];
-        const float  q0 = sum_over_lanes_of_row(q.x - previous.x), q1 = sum_over_lanes_of_row(q.y - previous.y);
-        const float  r0 = sum_over_lanes_of_row(r.x - previous.z), r1 = sum_over_lanes_of_row(r.y - previous.w);
-        const float  all = warp_sum(end.x + end.y - sm.previous_end[threadIdx.x]);
-        sm.previous[threadIdx.x] = make_float4(q.x, q.y, r.x, r.y);
-        sm.previous_end[threadIdx.x] = end.x + end.y;
+        const decay_sums s = decay_sums_of(sm.previous[threadIdx.x], sm.previous_end[threadIdx.x], q, r, end);
         if (t4()) return;
-        const int64_t to = (2 * (int64_t)pair + I) * FQ + row();
-        if (lane() == 0) a.ends[(int64_t)pair * SSD_ENDS + (I ? MMA_END_Q : MMA_END_OUT) + warp()] = all;
-        a.row[to] = r0;
-        a.row[to + 8] = r1;
-        if (slow) return;
-        a.q[to] = q0;
-        a.q[to + 8] = q1;
+        store_decay_sums<I>(a, s, pair, slow, row(), warp(), lane());
     }
     /* <H1, G1>, a part per warp. Both tiles have the same swizzle, so that the order of elements does not matter. */
     __device__ __forceinline__ void state_dot(const mma_bc_stage &s) const
     {
         float sum = 0;
 #pragma unroll
-        for (int i = 0; i < 2 * TILE_BYTES / 16; i += 256) {
-            const uint4 u = *((const uint4 *)s.h + i + threadIdx.x), v = *((const uint4 *)s.g + i + threadIdx.x);
-            sum += low_of(u.x) * low_of(v.x) + high_of(u.x) * high_of(v.x);
-            sum += low_of(u.y) * low_of(v.y) + high_of(u.y) * high_of(v.y);
-            sum += low_of(u.z) * low_of(v.z) + high_of(u.z) * high_of(v.z);
-            sum += low_of(u.w) * low_of(v.w) + high_of(u.w) * high_of(v.w);
-        }
+        for (int i = 0; i < 2 * TILE_BYTES / 16; i += 256)
+            add_dot(sum, *((const uint4 *)s.h + i + threadIdx.x), *((const uint4 *)s.g + i + threadIdx.x));
         sum = warp_sum(sum);
         if (lane() == 0) sm.dots[threadIdx.x >> 5] = sum;
     }
@@ -375,9 +319,9 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             source_products(s);
             __syncthreads(); // x' is complete
             if (threadIdx.x == 0) store_dot(s, pair);
-            if (threadIdx.x == 0 && is_wide_range(s)) sm.slow = 1;
+            if (threadIdx.x == 0 && factors(s).is_wide_range()) sm.slow = 1;
             destination_products(s);
-            decay_sums(pair, is_wide_range(s));
+            add_decay_sums(pair, factors(s).is_wide_range());
             if (two || i + 1 == count) continue;
             __syncthreads();
             fetch(s, i + 1);
@@ -438,38 +382,6 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             if (I == 0) by_dcb<true>(dB, m + TILE_BYTES, sm.c[1]);
         }
     }
-    /* Stores vector v of row q of a gradient: the sums, plus what ssd_tiled_slow computed, plus the old value. */
-    static __device__ __forceinline__ void store_vector(bf16 *to, const float (&sums)[16][4], const float *slow,
-                                                        bool adds, int q, int v)
-    {
-        const uint4    old = adds ? *(const uint4 *)to : make_uint4(0, 0, 0, 0);
-        const uint32_t was[4] = { old.x, old.y, old.z, old.w };
-        uint32_t       w[4];
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const float *d = sums[4 * v + c] + 2 * q;
-            const float2 s = slow ? *(const float2 *)(slow + 1024 * c) : make_float2(0, 0);
-            w[c] = pack(d[0] + s.x + low_of(was[c]), d[1] + s.y + high_of(was[c]));
-        }
-        *(uint4 *)to = make_uint4(w[0], w[1], w[2], w[3]);
-    }
-    __device__ __forceinline__ void store(bool slow, unsigned block) const
-    {
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-            if (token(q) >= a.L) continue;
-            const int     g = group_of<NT>(sm.at.g), n = group_n<NT>(sm.at.g) + 8 * t4();
-            const int64_t from = (int64_t)block * SLOW_VALUES + 4 * (int)threadIdx.x + 2 * q;
-            bf16         *dc = a.dcm.row(sm.at.b, token(q), g) + n, *db = a.dbm.row(sm.at.b, token(q), g) + n;
-#pragma unroll
-            for (int v = 0; v < 4; v++) {
-                if (n + 32 * v >= a.N) break;
-                store_vector(dc + 32 * v, dC, slow ? a.slow_sums + from + 4096 * v : NULL, a.adds[DCM], q, v);
-                store_vector(db + 32 * v, dB, slow ? a.slow_sums + from + 4096 * (v + 4) : NULL, a.adds[DBM], q, v);
-            }
-        }
-    }
-
     __device__ __forceinline__ void run(bool two)
     {
         const unsigned blocks = (unsigned)(a.B * (a.K / 2) * pair_groups<NT>(a));
@@ -478,7 +390,7 @@ template <int NT, bool DOCS, int I> struct mma_bc {
             begin(block);
             heads(two);
             last_products();
-            store(*(volatile int *)&sm.slow, block);
+            store_rows_of_group<NT>(a, sm.at, I * FQ + row(), t4(), *dC, *dB, *(volatile int *)&sm.slow, block);
         }
     }
 };

@@ -189,11 +189,7 @@ template <int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
         const float   raw = real ? to_float(*a.dt.row(sm.at.b, t, h)) + (a.bias ? a.bias[h] : 0) : 0;
         const float   dt = real ? clamp_dt(a, softplus_dt(raw)) : 0;
         double        cs = -expf(a.A_log[h]) * dt;
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            const double v = __shfl_up_sync(0xffffffffu, cs, d);
-            if ((l & 31) >= d) cs += v;
-        }
+        cs = warp_prefix_sum(cs);
         if (mine && (l & 31) == 31) steps().ends[l >> 5] = cs;
         __syncthreads();
         if (mine) {
@@ -332,11 +328,11 @@ template <int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
         const float2 by_row = steps().by_row[threadIdx.x];
         const float2 q = this->template rows_dot<16>(dC, sm.c[I]), out = this->template rows_dot<16>(dB, sm.b[I]);
         const float4 previous = sm.previous[threadIdx.x];
-        const float  q0 = this->sum_over_lanes_of_row(q.x - previous.x);
-        const float  q1 = this->sum_over_lanes_of_row(q.y - previous.y);
-        const float  r0 = this->sum_over_lanes_of_row(by_row.x), r1 = this->sum_over_lanes_of_row(by_row.y);
-        const float  out0 = this->sum_over_lanes_of_row(out.x - previous.z);
-        const float  out1 = this->sum_over_lanes_of_row(out.y - previous.w);
+        const float  q0 = sum_over_lanes_of_row(q.x - previous.x);
+        const float  q1 = sum_over_lanes_of_row(q.y - previous.y);
+        const float  r0 = sum_over_lanes_of_row(by_row.x), r1 = sum_over_lanes_of_row(by_row.y);
+        const float  out0 = sum_over_lanes_of_row(out.x - previous.z);
+        const float  out1 = sum_over_lanes_of_row(out.y - previous.w);
         this->reread_lane();
         const float total = warp_sum(t4() ? 0 : q0 + q1);
         sm.previous[threadIdx.x] = make_float4(q.x, q.y, out.x, out.y);
@@ -359,11 +355,7 @@ template <int TILED, int I> struct slow_rows : mma_bc<TILED, true, I> {
             sum += steps().sent[l] - steps().received[l];
         }
         const double mine = sum;
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            const double v = __shfl_up_sync(0xffffffffu, sum, d);
-            if ((l & 31) >= d) sum += v;
-        }
+        sum = warp_prefix_sum(sum);
         const bool  none = has_reset(0) || has_reset(1);
         const float kappa = none ? 0 : __expf(all(0) - pivot(0, REC_BEFORE) + all(1) - pivot(1, REC_AFTER));
         __syncthreads(); // all() has been read: `ends` takes other sums
