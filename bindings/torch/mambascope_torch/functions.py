@@ -35,8 +35,8 @@ def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bia
     """x (B, L, H, P), dt (B, L, H), A (H), B and C (B, L, G, N) -> y, or (y, final states) in float32.
 
     The chunk only moves roundings. z gates y behind the kernel. The first token takes initial_states, whatever its
-    seq_idx. variant: kernels by name, which refuse what they do not take; "chunked" has gradients
-    of dt, A and dt_bias nearer to float64, and takes longer (default: the first that takes the shape)."""
+    seq_idx. variant: kernels by name, which refuse what they do not take; "chunked" has gradients of dt, A and dt_bias
+    nearer to float64, and takes longer (default: the first that takes the shape)."""
     unsupported(return_varlen_states, "states at the ends of documents (return_varlen_states)")
     unsupported(cu_seqlens is not None and seq_idx is None, "cu_seqlens without seq_idx; documents are told by seq_idx")
     unsupported(state_dtype not in (None, torch.float32), lambda: f"states of type {state_dtype}; they are float32")
