@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(256)
     conv2d_pixels(T *to, strided_view<const T> x, int64_t Ci, int64_t padded, int64_t vectors)
 {
     constexpr int V = 16 / sizeof(T);
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, per = padded / V, pixel = i / per,
-                  first = i % per * V;
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, per = padded / V, pixel = i / per, first = i % per * V;
     if (i >= vectors) return;
     const T *from = x.row(pixel, Ci);
     float    v[V];
@@ -123,8 +122,7 @@ template <typename T> static mba_status lay_out(const mba_call *c, int *k)
 {
     const mba_node   *n = c->node;
     const conv2d_dims d = conv2d_dims_of(n);
-    const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded,
-                      vectors = conv2d_pixel_vectors(n);
+    const int64_t     padded = conv2d_padded(n), filter = d.Co * d.taps * padded, vectors = conv2d_pixel_vectors(n);
     MBA_KERNEL(c, (*k)++, conv2d_filter<T>, (T *)mba_cuda_scratch(c, CUDA_WEIGHTS), (const T *)c->in[W], d.Ci, padded,
                d.taps, filter);
     if (padded != d.Ci)
