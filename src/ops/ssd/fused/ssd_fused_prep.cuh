@@ -63,17 +63,18 @@ static __device__ __forceinline__ void store_rows(wide_rows &to, const uint4 (&v
 static __device__ __forceinline__ void rows_product(float (&acc)[4][4], const wide_rows &left, const wide_rows &right,
                                                     int r0, int n0)
 {
-    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+    const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int k = 0; k < FN; k += 16) {
-        const uint32_t A[4] = { *(const uint32_t *)&left[r0 + g][k + 2 * t],
-                                *(const uint32_t *)&left[r0 + g + 8][k + 2 * t],
-                                *(const uint32_t *)&left[r0 + g][k + 2 * t + 8],
-                                *(const uint32_t *)&left[r0 + g + 8][k + 2 * t + 8] };
+        uint32_t A[4];
+        ldmatrix(A, &left[r0 + lane % 16][k + lane / 16 * 8]);
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            mma(acc[j], A, *(const uint32_t *)&right[n0 + 8 * j + g][k + 2 * t],
-                *(const uint32_t *)&right[n0 + 8 * j + g][k + 2 * t + 8]);
+        for (int j = 0; j < 4; j += 2) {
+            uint32_t B[4];
+            ldmatrix(B, &right[n0 + 8 * j + lane % 8 + lane / 16 * 8][k + lane / 8 % 2 * 8]);
+            mma(acc[j], A, B[0], B[1]);
+            mma(acc[j + 1], A, B[2], B[3]);
+        }
     }
 }
 
