@@ -24,17 +24,20 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from)
     else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(slot), "l"(from), "n"(BYTES) : "memory");
 }
 
-/* The same; writes zeros if `there` is false, and `from` may then be any address. */
-template <int BYTES> static __device__ __forceinline__ void copy_async_or_zero(void *to, const void *from, bool there)
+/* The same of the first `there` bytes; the others become zero. If there are none, `from` may be any address. */
+template <int BYTES> static __device__ __forceinline__ void copy_async_first(void *to, const void *from, int there)
 {
     const uint32_t slot = (uint32_t)__cvta_generic_to_shared(to);
     if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there ? 16 : 0)
-                     : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot), "l"(from), "r"(there) : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(slot), "l"(from), "n"(BYTES),
-                     "r"(there ? BYTES : 0)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(slot), "l"(from), "n"(BYTES), "r"(there)
                      : "memory");
+}
+
+template <int BYTES> static __device__ __forceinline__ void copy_async_or_zero(void *to, const void *from, bool there)
+{
+    copy_async_first<BYTES>(to, from, there ? BYTES : 0);
 }
 
 static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -8,9 +8,9 @@
  *            chunk_scan_chunk_state_bwd_dx_fma, chunk_state_bwd_db_fma, chunk_scan_bwd_dc_fma, chunk_scan_bwd_dcb_fma,
  *            bmm_chunk_bwd_fma
  * takes      everything
- * launch     one tile of 64 x 64 per block of four warps; two stages of 16 k in shared memory
- * resources  sm_90a, CUDA 13.0: 114 to 201 registers, 17408 to 33792 B of shared memory, no spill  [docs]
- * moves      every operand once per tile that needs it: bound by tensor cores
+ * launch     one tile of 64 x 64 per block of four warps; three stages of 16 k in shared memory, by cp.async
+ * resources  sm_90a, CUDA 13.0: 92 to 162 registers, 28672 to 45056 B of shared memory, no spill  [docs]
+ * moves      every operand once per tile that needs it, from L2: DRAM, tensor cores at most 38 % busy
  * measured   not yet  [docs]
  * order      fixed: k and heads in ascending order, partial sums in order */
 #ifndef MBA_SSD_FMA_CUH
@@ -18,8 +18,9 @@
 
 #include "ops/ssd/baseline/ssd_fma_product.cuh"
 
+/* Blocks per SM of the split products with decays, whose registers are short. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1000
-enum { SCAN_BLOCKS = 2 }; // with three the compiler spills 12 bytes
+enum { SCAN_BLOCKS = 2 }; // with three the compiler spills 24 bytes
 #else
 enum { SCAN_BLOCKS = 3 };
 #endif
@@ -32,21 +33,32 @@ template <typename A> static __device__ __forceinline__ int64_t state_at(const A
 {
     return (((int64_t)b * a.K + c) * a.H + h) * a.P * a.N;
 }
+template <typename A> static __device__ __forceinline__ operand<float> state_of(const A &a, const float *states)
+{
+    return { states, a.N, a.P, a.N };
+}
 template <typename A> static __device__ __forceinline__ int64_t cb_index(const A &a, int b, int c, int g)
 {
     return (((int64_t)b * a.K + c) * a.G + g) * a.Q * a.Q;
 }
 
-template <typename A> static __device__ __forceinline__ float decay_between(const A &a, int64_t at, int l, int s)
+/* A cumulative logarithm, of base 2, as a sum of two: the difference of two is exact to 2^-24 of itself. */
+static __device__ __forceinline__ float2 log_of(double cs)
 {
-    return expf((float)(a.cs[at + l] - a.cs[at + s]));
+    const double log2 = cs * 1.4426950408889634;
+    const float  high = (float)log2;
+    return make_float2(high, (float)(log2 - high));
+}
+static __device__ __forceinline__ float decay_between(float2 l, float high, float low)
+{
+    return fast_exp2((l.x - high) + (l.y - low));
 }
 
 /* ---- states: (P, N) = sum over a chunk of x (dt out) B^T, or of dy in C^T ---- */
 
 template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_sum_fma(const A &a)
 {
-    __shared__ fma_tiles s;
+    __shared__ fma_tiles t;
     unsigned             z = blockIdx.x;
     const int            n0 = unravel_next(z, (a.N + 63) / 64) * 64, p0 = unravel_next(z, (a.P + 63) / 64) * 64,
               h = unravel_next(z, a.H), c = unravel_next(z, a.K), b = (int)z;
@@ -55,24 +67,37 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void chunk_
     const auto    u = operand_of(OUTPUT ? a.dy : a.x, b, (int64_t)c * a.Q, h, real, a.P);
     const auto    v = operand_of(OUTPUT ? a.cm : a.bm, b, (int64_t)c * a.Q, h / a.J, real, a.N);
     float         acc[8][4] = {};
-    multiply<A::SPLIT, false, false>(
-        acc, s, real, [&](float(&f)[4], int i, int l) { u.across(f, l, p0 + i); },
-        [&](float(&f)[4], int j, int l) { v.across(f, l, n0 + j); },
-        [&](int l) { return l >= real ? 0
-                            : OUTPUT  ? a.in[at + l]
-                                      : a.step[at + l] * a.out[at + l]; });
+    const auto    copy = [&](float *to, int step) {
+        copy_part<false>(to, u, FMA_K * step, p0);
+        copy_part<false>(to + FMA_PART, v, FMA_K * step, n0);
+    };
+    auto steps = stream_of(t, fma_steps(real), copy);
+    for (int first = 0; first < real; first += FMA_TABLE) {
+        if (first > 0) __syncthreads();
+        for (int i = (int)threadIdx.x; i < FMA_TABLE; i += FMA_THREADS) {
+            const int l = first + i;
+            t.factor[i] = l >= real ? 0 : OUTPUT ? a.in[at + l] : a.step[at + l] * a.out[at + l];
+        }
+        multiply<A::SPLIT, false, false>(acc, steps, min(FMA_TABLE, real - first), [&](float(&f)[2][4], int k) {
+            float factor[4];
+            load(factor, t.factor + k);
+            for (int e = 0; e < 4; e++) f[0][e] *= factor[e], f[1][e] *= factor[e];
+        });
+    }
     typename A::ST *to = (OUTPUT ? a.dstates : a.states) + state_at(a, b, c, h);
-    for_pairs(acc, [&](int i, int j, float(&f)[2]) {
-        if (p0 + i < a.P) store_pair(to + (p0 + i) * a.N + n0 + j, f, a.N - n0 - j);
+    for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+        const int p = p0 + row_of(r), n = n0 + column_of(quad);
+        if (p < a.P) store_quad(to + p * a.N + n, f, a.N - n);
     });
 }
 
-template <typename A> __global__ void __launch_bounds__(FMA_THREADS, 3) chunk_state_fwd_fma(const __grid_constant__ A a)
+template <typename A>
+__global__ void __launch_bounds__(FMA_THREADS, A::SPLIT ? 3 : 4) chunk_state_fwd_fma(const __grid_constant__ A a)
 {
     chunk_sum_fma<false>(a);
 }
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, 3) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, A::SPLIT ? 3 : 4) chunk_scan_bwd_dstates_fma(const __grid_constant__ A a)
 {
     chunk_sum_fma<true>(a);
 }
@@ -91,7 +116,7 @@ template <typename A> static __device__ __forceinline__ bool reaches(const A &a,
     return s <= l && (!a.since || s >= a.since[(int64_t)b * a.KQ + (int64_t)c * a.Q + l]);
 }
 
-template <typename A> __global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chunk_fwd_fma(const __grid_constant__ A a)
+template <typename A> __global__ void __launch_bounds__(FMA_THREADS, 4) bmm_chunk_fwd_fma(const __grid_constant__ A a)
 {
     __shared__ fma_tiles t;
     unsigned             z = blockIdx.x;
@@ -104,15 +129,18 @@ template <typename A> __global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chun
     const int  real = min(a.Q, a.L - c * a.Q);
     const auto u = operand_of(a.cm, b, (int64_t)c * a.Q, g, real, a.N),
                v = operand_of(a.bm, b, (int64_t)c * a.Q, g, real, a.N);
-    float acc[8][4] = {};
-    multiply<A::SPLIT, true, true>(
-        acc, t, a.N, [&](float(&f)[4], int i, int k) { u.along(f, l0 + i, k); },
-        [&](float(&f)[4], int j, int k) { v.along(f, s0 + j, k); });
-    for_pairs(acc, [&](int i, int j, float(&f)[2]) {
-        const int l = l0 + i, s = s0 + j;
+    float      acc[8][4] = {};
+    const auto copy = [&](float *to, int step) {
+        copy_part<true>(to, u, l0, FMA_K * step);
+        copy_part<true>(to + FMA_PART, v, s0, FMA_K * step);
+    };
+    auto steps = stream_of(t, fma_steps(a.N), copy);
+    multiply<A::SPLIT, true, true>(acc, steps, a.N);
+    for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+        const int l = l0 + row_of(r), s = s0 + column_of(quad);
         if (l >= a.Q) return;
-        for (int e = 0; e < 2; e++) f[e] = reaches(a, b, c, l, s + e) ? f[e] : 0;
-        store_pair(a.cb + cb_index(a, b, c, g) + (int64_t)l * a.Q + s, f, a.Q - s);
+        for (int e = 0; e < 4; e++) f[e] = reaches(a, b, c, l, s + e) ? f[e] : 0;
+        store_quad(a.cb + cb_index(a, b, c, g) + (int64_t)l * a.Q + s, f, a.Q - s);
     });
 }
 
@@ -124,66 +152,48 @@ template <typename A> struct row_tile {
     int64_t at, pairs; // of the head's steps, of C B^T
 };
 
-/* acc = (C B^T decays) x, REV its transpose times dy. Outside the tile of the diagonal all pairs of a row have the
- * pivot p: exp(cs_l - cs_s) is exp(cs_l - cs_p) exp(cs_p - cs_s), neither above 1. */
-template <bool REV, typename A, typename V>
+/* acc += (C B^T decays) x, REV its transpose times dy, of the next steps. */
+template <bool REV, typename A, typename F>
 static __device__ __forceinline__ void multiply_pairs(float (&acc)[8][4], fma_tiles &t, const A &a,
-                                                      const row_tile<A> &k, const V &v)
+                                                      const row_tile<A> &k, fma_stream<F> &steps)
 {
-    const int    r0 = k.r0, real = k.real, beyond = r0 + SSD_TILE, p = REV ? beyond - 1 : r0;
-    const float *cb = a.cb + k.pairs;
-    if (!REV)
-        multiply<A::SPLIT, true, false>(
-            acc, t, r0,
-            [&](float(&f)[4], int i, int s) { load_some(f, cb + (int64_t)(r0 + i) * a.Q + s, r0 + i < real ? 4 : 0); },
-            [&](float(&f)[4], int j, int s) { v.across(f, s, k.p0 + j); },
-            [&](int s) { return s < r0 ? decay_between(a, k.at, p, s) * a.step[k.at + s] : 0; });
-    else
-        multiply<A::SPLIT, false, false>(
-            acc, t, real - beyond,
-            [&](float(&f)[4], int i, int l) {
-                load_across(f, cb + (int64_t)(beyond + l) * a.Q + r0 + i, a.Q, real - beyond - l);
-            },
-            [&](float(&f)[4], int j, int l) { v.across(f, beyond + l, k.p0 + j); },
-            [&](int l) { return beyond + l < real ? decay_between(a, k.at, beyond + l, p) : 0; });
-    if (REV ? beyond < real : r0 > 0)
-        for_pairs(acc, [&](int i, int, float(&f)[2]) {
-            const int   l = r0 + i;
-            const float d = l >= real ? 0 : REV ? decay_between(a, k.at, p, l) : decay_between(a, k.at, l, p);
-            for (int e = 0; e < 2; e++) f[e] *= d;
-        });
-    const int warp = (int)threadIdx.x / 32 * 16;
-    multiply<A::SPLIT, !REV, false>(
-        acc, t, min(SSD_TILE, real - r0),
-        [&](float(&f)[4], int i, int j) {
-            for (int e = 0; e < 4; e++) {
-                const int l = r0 + (REV ? j + e : i), s = r0 + (REV ? i : j + e);
-                f[e] = s > l || l >= real
-                           ? 0
-                           : cb[(int64_t)l * a.Q + s] * decay_between(a, k.at, l, s) * (REV ? 1 : a.step[k.at + s]);
-            }
-        },
-        [&](float(&f)[4], int j, int s) { v.across(f, r0 + s, k.p0 + j); }, no_scale(),
-        REV ? k_range{ warp, INT_MAX } : k_range{ 0, warp + 15 });
+    const int begin = REV ? k.r0 : 0, K = (REV ? k.real : min(k.r0 + SSD_TILE, k.real)) - begin,
+              warp = k.r0 - begin + (int)threadIdx.x / 32 * 16;
+    float2 own[2];
+    for (int r = 0; r < 2; r++) own[r] = log_of(a.cs[k.at + min(k.r0 + row_of(r), k.real - 1)]);
+    for (int first = 0; first < K; first += FMA_TABLE) {
+        if (first > 0) __syncthreads();
+        for (int i = (int)threadIdx.x; i < FMA_TABLE; i += FMA_THREADS) {
+            const int64_t at = k.at + begin + first + i;
+            const bool    in = first + i < K;
+            const float2  log = in ? log_of(a.cs[at]) : make_float2(REV ? -INFINITY : 0, 0); // REV: a decay of zero
+            t.high[i] = log.x;
+            t.low[i] = log.y;
+            if (!REV) t.factor[i] = in ? a.step[at] : 0;
+        }
+        const auto decay = [&](float(&f)[2][4], int i) {
+            float high[4], low[4], factor[4];
+            load(high, t.high + i);
+            load(low, t.low + i);
+            if (!REV) load(factor, t.factor + i);
+            for (int r = 0; r < 2; r++)
+                for (int e = 0; e < 4; e++) {
+                    const int ahead = first + i + e - (k.r0 - begin) - row_of(r); // of the row
+                    f[r][e] *= REV ? decay_between(make_float2(high[e], low[e]), own[r].x, own[r].y)
+                                   : decay_between(own[r], high[e], low[e]) * factor[e];
+                    if (REV ? ahead < 0 : ahead > 0) f[r][e] = 0;
+                }
+        };
+        multiply<A::SPLIT, !REV, false>(acc, steps, min(FMA_TABLE, K - first), decay,
+                                        REV ? k_range{ warp - first, INT_MAX } : k_range{ 0, warp + 15 - first });
+    }
 }
 
 /* dD of a tile: sums over its rows of x dy. */
-template <typename A, typename V, typename W>
-static __device__ __forceinline__ void store_dD(const A &a, fma_tiles &t, const row_tile<A> &k, const V &x, const W &dy)
+template <typename A>
+static __device__ __forceinline__ void store_dD(const A &a, fma_tiles &t, const row_tile<A> &k, float (&products)[4][4])
 {
-    const int column = (int)threadIdx.x % SSD_TILE, half = (int)threadIdx.x / SSD_TILE;
-    float     sum = 0;
-    for (int i = 0; i < SSD_TILE / 2; i++) {
-        float     v[1], w[1];
-        const int l = k.r0 + half * SSD_TILE / 2 + i;
-        x.along(v, l, k.p0 + column);
-        dy.along(w, l, k.p0 + column);
-        sum = fmaf(v[0], w[0], sum);
-    }
-    __syncthreads();
-    t.red[half][column] = sum;
-    __syncthreads();
-    sum = half == 0 ? sum + t.red[1][column] : 0;
+    const float   sum = column_sum(t, products);
     const int64_t part = ((int64_t)k.b * a.K + k.c) * a.xtiles + k.r0 / SSD_TILE;
     if (a.skip_cols > 1) {
         if (threadIdx.x < SSD_TILE && k.p0 + (int)threadIdx.x < a.P)
@@ -208,67 +218,84 @@ template <bool REV, typename A> static __device__ __forceinline__ void chunk_sca
     k.real = min(a.Q, a.L - k.c * a.Q);
     k.at = steps_at(a, k.b, k.h, k.c);
     k.pairs = cb_index(a, k.b, k.c, k.h / a.J);
-    const int     r0 = k.r0, p0 = k.p0;
-    const int64_t l0 = (int64_t)k.c * a.Q;
-    const auto    v = operand_of(REV ? a.dy : a.x, k.b, l0, k.h, k.real, a.P); // right operand of C B^T
-    float         acc[8][4] = {}, dot[2] = {};
-    multiply_pairs<REV>(acc, t, a, k, v);
-    const auto            u = operand_of(REV ? a.bm : a.cm, k.b, l0, k.h / a.J, k.real, a.N);
-    const typename A::ST *state = (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h);
-    multiply<A::SPLIT, true, true>(
-        acc, t, a.N,
-        [&](float(&f)[4], int i, int n) {
-            u.along(f, r0 + i, n);
-            const float d = r0 + i < k.real ? (REV ? a.out : a.in)[k.at + r0 + i] : 0;
-            for (int e = 0; e < 4; e++) f[e] *= d;
-        },
-        [&](float(&f)[4], int j, int n) { load_some(f, state + (p0 + j) * a.N + n, p0 + j < a.P ? a.N - n : 0); });
+    const int            r0 = k.r0, p0 = k.p0, of_state = fma_steps(a.N);
+    const int64_t        l0 = (int64_t)k.c * a.Q;
+    const auto           v = operand_of(REV ? a.dy : a.x, k.b, l0, k.h, k.real, a.P); // right operand of C B^T
+    const auto           u = operand_of(REV ? a.bm : a.cm, k.b, l0, k.h / a.J, k.real, a.N);
+    const auto           state = state_of(a, (REV ? a.dstates : a.states) + state_at(a, k.b, k.c, k.h));
+    const operand<float> cb = { a.cb + k.pairs, a.Q, k.real, a.Q };
+    const auto           copy = [&](float *to, int step) {
+        const int first = FMA_K * (step - of_state) + (REV ? r0 : 0);
+        if (step < of_state) {
+            copy_part<true>(to, u, r0, FMA_K * step);
+            copy_part<true>(to + FMA_PART, state, p0, FMA_K * step);
+        } else {
+            if (REV) copy_part<false>(to, cb, first, r0);
+            else copy_part<true>(to, cb, r0, first);
+            copy_part<false>(to + FMA_PART, v, first, p0);
+        }
+    };
+    auto  steps = stream_of(t, of_state + fma_steps(REV ? k.real - r0 : min(r0 + SSD_TILE, k.real)), copy);
+    float acc[8][4] = {}, products[4][4] = {}, dot[2] = {}, step[2];
+    multiply<A::SPLIT, true, true>(acc, steps, a.N);
+    for_quads(acc, [&](int, int r, float(&f)[4]) {
+        const int   l = r0 + row_of(r);
+        const float d = l < k.real ? (REV ? a.out : a.in)[k.at + l] : 0;
+        for (int e = 0; e < 4; e++) f[e] *= d;
+    });
+    multiply_pairs<REV>(acc, t, a, k, steps);
     const auto  w = operand_of(REV ? a.x : a.dy, k.b, l0, k.h, k.real, a.P);
     const float D1 = a.skip_cols == 1 ? a.skip[k.h] : 0;
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        const int p = p0 + column_of(n);
-        float     D[2] = { D1, D1 };
+    for (int r = 0; r < 2; r++) step[r] = REV && r0 + row_of(r) < k.real ? a.step[k.at + r0 + row_of(r)] : 1;
+    for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+        const int l = r0 + row_of(r), p = p0 + column_of(quad);
+        T        *to = (REV ? a.dx : a.y).row(k.b, l0 + l, k.h) + p;
+        float     direct[4], other[4], D[4] = { D1, D1, D1, D1 }, before[4] = {};
+        v.along(direct, l, p);
+        if (REV) w.along(other, l, p);
         if (a.skip_cols > 1) load_some(D, a.skip + k.h * a.P + p, a.P - p);
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const int   l = r0 + row_of(r);
-            const float step = REV && l < k.real ? a.step[k.at + l] : 1;
-            T          *to = (REV ? a.dx : a.y).row(k.b, l0 + l, k.h) + p;
-            float       direct[2], other[2], f[2], before[2] = {};
-            v.along(direct, l, p);
-            if (REV) w.along(other, l, p);
-            if (REV && a.adds[DX]) load_some(before, to, l < k.real ? a.P - p : 0);
-            for (int e = 0; e < 2; e++) {
-                f[e] = step * acc[n][2 * r + e] + D[e] * direct[e] + before[e];
-                if (REV) dot[r] += acc[n][2 * r + e] * other[e];
-            }
-            if (l < k.real) store_pair(to, f, a.P - p);
+        if (REV && a.adds[DX]) load_some(before, to, l < k.real ? a.P - p : 0);
+        for (int e = 0; e < 4; e++) {
+            if (REV) dot[r] += f[e] * other[e];
+            if (REV) products[quad][e] = fmaf(direct[e], other[e], products[quad][e]);
+            f[e] = step[r] * f[e] + D[e] * direct[e] + before[e];
         }
-    }
+        if (l < k.real) store_quad(to, f, a.P - p);
+    });
     if constexpr (REV) {
         for (int r = 0; r < 2; r++) {
             const int l = r0 + row_of(r);
             dot[r] = row_sum(dot[r]);
             if (threadIdx.x % 4 == 0 && l < k.real) a.dstep[(int64_t)(p0 / 64) * a.B * a.H * a.KQ + k.at + l] = dot[r];
         }
-        if (a.skip_cols) store_dD(a, t, k, w, v);
+        if (a.skip_cols) store_dD(a, t, k, products);
     }
 }
 
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, SCAN_BLOCKS) chunk_scan_fwd_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, A::SPLIT ? SCAN_BLOCKS : 4)
+    chunk_scan_fwd_fma(const __grid_constant__ A a)
 {
     chunk_scan_fma<false>(a);
 }
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, SCAN_BLOCKS)
+__global__ void __launch_bounds__(FMA_THREADS, A::SPLIT ? SCAN_BLOCKS : 4)
     chunk_scan_chunk_state_bwd_dx_fma(const __grid_constant__ A a)
 {
     chunk_scan_fma<true>(a);
 }
 
 /* ---- contributions to dB and dC through the states, summed over the heads of a group; r and q of each head ---- */
+
+/* The step of a stream over the P of heads from `h` on. */
+struct head_step {
+    int                             h, p;
+    __device__ __forceinline__ void advance(int P)
+    {
+        p += FMA_K;
+        if (p >= P) h++, p = 0;
+    }
+};
 
 template <bool OUTPUT, typename A> static __device__ __forceinline__ void sum_over_heads_fma(const A &a)
 {
@@ -280,36 +307,33 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void sum_ov
     const int     real = min(a.Q, a.L - c * a.Q);
     const int64_t l0 = (int64_t)c * a.Q;
     const auto    m = operand_of(OUTPUT ? a.cm : a.bm, b, l0, g, real, a.N);
+    head_step     next = { g * a.J, 0 };
+    const auto    copy = [&](float *to, int) {
+        copy_part<true>(to, operand_of(OUTPUT ? a.dy : a.x, b, l0, next.h, real, a.P), r0, next.p);
+        copy_part<false>(to + FMA_PART, state_of(a, (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, next.h)),
+                         next.p, n0);
+        next.advance(a.P);
+    };
+    auto steps = stream_of(t, a.J * fma_steps(a.P), copy);
     totals.clear();
     for (int h = g * a.J; h < (g + 1) * a.J; h++) {
-        const auto            u = operand_of(OUTPUT ? a.dy : a.x, b, l0, h, real, a.P);
-        const int64_t         at = steps_at(a, b, h, c);
-        const typename A::ST *state = (OUTPUT ? a.states : a.dstates) + state_at(a, b, c, h);
-        float                 acc[8][4] = {};
-        multiply<A::SPLIT, true, false>(
-            acc, t, a.P, [&](float(&f)[4], int i, int p) { u.along(f, r0 + i, p); },
-            [&](float(&f)[4], int j, int p) {
-                load_across(f, state + p * a.N + n0 + j, a.N, n0 + j < a.N ? a.P - p : 0);
-            });
+        const int64_t at = steps_at(a, b, h, c);
+        float         acc[8][4] = {}, factor[2], dot[2] = {};
+        multiply<A::SPLIT, true, false>(acc, steps, a.P);
         const int zero = unknown_zero();
-        float     f[2], dot[2] = {};
         for (int r = 0; r < 2; r++) {
             const int l = r0 + row_of(r);
-            f[r] = l >= real ? 0 : OUTPUT ? a.in[at + l] : a.step[at + l] * a.out[at + l];
+            factor[r] = l >= real ? 0 : OUTPUT ? a.in[at + l] : a.step[at + l] * a.out[at + l];
         }
-#pragma unroll
-        for (int n = 0; n < 8; n++) {
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                float other[2];
-                m.along(other, r0 + row_of(r) + zero, n0 + column_of(n) + zero);
-                for (int e = 0; e < 2; e++) {
-                    acc[n][2 * r + e] *= f[r];
-                    dot[r] = fmaf(acc[n][2 * r + e], other[e], dot[r]);
-                }
+        for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+            float other[4];
+            m.along(other, r0 + row_of(r) + zero, n0 + column_of(quad) + zero);
+            for (int e = 0; e < 4; e++) {
+                f[e] *= factor[r];
+                dot[r] = fmaf(f[e], other[e], dot[r]);
             }
-            totals.add(n, acc[n]);
-        }
+            totals.add(quad, r, f);
+        });
         for (int r = 0; r < 2; r++) {
             const int   l = r0 + row_of(r);
             const float sum = row_sum(dot[r]);
@@ -317,58 +341,27 @@ template <bool OUTPUT, typename A> static __device__ __forceinline__ void sum_ov
         }
     }
     float *to = (OUTPUT ? a.dcs : a.dbs) + ((int64_t)b * a.KQ + l0 + r0) * a.G * a.N;
-    totals.for_each([&](int i, int j, float(&f)[2]) {
-        if (r0 + i < real) store_pair(to + ((int64_t)i * a.G + g) * a.N + n0 + j, f, a.N - n0 - j);
+    totals.for_each([&](int quad, int r, float(&f)[4]) {
+        const int i = row_of(r), n = n0 + column_of(quad);
+        if (r0 + i < real) store_quad(to + ((int64_t)i * a.G + g) * a.N + n, f, a.N - n);
     });
 }
 
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, 2) chunk_state_bwd_db_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, 4) chunk_state_bwd_db_fma(const __grid_constant__ A a)
 {
     sum_over_heads_fma<false>(a);
 }
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, 2) chunk_scan_bwd_dc_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, 4) chunk_scan_bwd_dc_fma(const __grid_constant__ A a)
 {
     sum_over_heads_fma<true>(a);
 }
 
 /* ---- the gradient of C B^T, summed over the heads of a group; row and column sums of M of each head ---- */
 
-/* Decays of the pairs of one head and a tile: below the diagonal from a pivot, as in multiply_pairs. */
-template <typename A> struct pair_decays {
-    const A                   &a;
-    int64_t                    at;
-    int                        l0, s0, real;
-    float                      row[2], column[2]; // columns 2 lane and + 1
-    __device__ __forceinline__ pair_decays(const A &task, int64_t first, int rows, int columns, int end)
-        : a(task), at(first), l0(rows), s0(columns), real(end)
-    {
-        if (l0 == s0) return;
-        for (int r = 0; r < 2; r++) row[r] = l0 + row_of(r) < real ? decay_between(a, at, l0 + row_of(r), l0) : 0;
-        for (int c = 0; c < 2; c++) {
-            const int s = s0 + 2 * (int)(threadIdx.x & 31) + c;
-            column[c] = l0 < real ? decay_between(a, at, l0, s) * a.step[at + s] : 0;
-        }
-    }
-    /* Of two columns; all lanes call it. */
-    __device__ __forceinline__ void columns(float (&f)[2], int n) const
-    {
-        for (int c = 0; c < 2 && l0 > s0; c++)
-            f[c] = __shfl_sync(0xffffffffu, column[c], 4 * n + (int)(threadIdx.x & 3));
-    }
-    /* Of the same in row r, with dt. */
-    __device__ __forceinline__ void of(float (&d)[2], const float (&f)[2], int r, int n) const
-    {
-        const int l = l0 + row_of(r), s = s0 + column_of(n);
-        for (int c = 0; c < 2; c++)
-            if (l0 > s0) d[c] = row[r] * f[c];
-            else d[c] = l >= real || s + c > l ? 0 : decay_between(a, at, l, s + c) * a.step[at + s + c];
-    }
-};
-
 template <typename A>
-__global__ void __launch_bounds__(FMA_THREADS, 2) chunk_scan_bwd_dcb_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, 4) chunk_scan_bwd_dcb_fma(const __grid_constant__ A a)
 {
     __shared__ fma_tiles  t;
     __shared__ fma_totals totals;
@@ -379,93 +372,93 @@ __global__ void __launch_bounds__(FMA_THREADS, 2) chunk_scan_bwd_dcb_fma(const _
     tile_of(tile, li, sj);
     const int     real = min(a.Q, a.L - c * a.Q), l0 = li * SSD_TILE, s0 = sj * SSD_TILE;
     const int64_t first = (int64_t)c * a.Q, pairs = cb_index(a, b, c, g), all = (int64_t)a.B * a.H * a.KQ;
+    head_step     next = { g * a.J, 0 };
+    const auto    copy = [&](float *to, int) {
+        copy_part<true>(to, operand_of(a.dy, b, first, next.h, real, a.P), l0, next.p);
+        copy_part<true>(to + FMA_PART, operand_of(a.x, b, first, next.h, real, a.P), s0, next.p);
+        next.advance(a.P);
+    };
+    auto steps = stream_of(t, a.J * fma_steps(a.P), copy);
     totals.clear();
     for (int h = g * a.J; h < (g + 1) * a.J; h++) {
-        const auto           u = operand_of(a.dy, b, first, h, real, a.P), v = operand_of(a.x, b, first, h, real, a.P);
-        const int64_t        at = steps_at(a, b, h, c);
-        const pair_decays<A> decays(a, at, l0, s0, real);
-        float                acc[8][4] = {}, cols[8][2] = {}, rows[2] = {};
-        multiply<A::SPLIT, true, true>(
-            acc, t, a.P, [&](float(&f)[4], int i, int p) { u.along(f, l0 + i, p); },
-            [&](float(&f)[4], int j, int p) { v.along(f, s0 + j, p); });
-        const int zero = unknown_zero();
-#pragma unroll
-        for (int n = 0; n < 8; n++) {
-            const int s = s0 + column_of(n) + zero;
-            float     of_columns[2];
-            decays.columns(of_columns, n);
-#pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const int l = l0 + row_of(r);
-                float     d[2], cb[2];
-                decays.of(d, of_columns, r, n);
-                load_some(cb, a.cb + pairs + (int64_t)l * a.Q + s, l < real ? a.Q - s : 0);
-                for (int e = 0; e < 2; e++) {
-                    d[e] *= acc[n][2 * r + e];
-                    const float M = s + e < l ? d[e] * cb[e] : 0;
-                    acc[n][2 * r + e] = d[e];
-                    rows[r] += M;
-                    cols[n][e] += M;
-                }
-            }
-            totals.add(n, acc[n]);
+        const int64_t at = steps_at(a, b, h, c);
+        const int     table = h % 2 * SSD_TILE; // some warps still read that of the head before
+        float         acc[8][4] = {}, columns[4][4] = {}, rows[2] = {};
+        float2        own[2];
+        if (threadIdx.x < SSD_TILE) {
+            const int    s = min(s0 + (int)threadIdx.x, real - 1);
+            const float2 log = log_of(a.cs[at + s]);
+            t.high[table + threadIdx.x] = log.x;
+            t.low[table + threadIdx.x] = log.y;
+            t.factor[table + threadIdx.x] = a.step[at + s];
         }
+        multiply<A::SPLIT, true, true>(acc, steps, a.P);
+        for (int r = 0; r < 2; r++) own[r] = log_of(a.cs[at + min(l0 + row_of(r), real - 1)]);
+        const int zero = unknown_zero();
+        for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+            const int l = l0 + row_of(r), i = column_of(quad), s = s0 + i;
+            float     high[4], low[4], factor[4], cb[4];
+            load(high, t.high + table + i);
+            load(low, t.low + table + i);
+            load(factor, t.factor + table + i);
+            load_some(cb, a.cb + pairs + (int64_t)l * a.Q + s + zero, l < real ? a.Q - s : 0);
+            for (int e = 0; e < 4; e++) {
+                f[e] = l >= real || s + e > l ? 0 : f[e] * decay_between(own[r], high[e], low[e]) * factor[e];
+                const float M = s + e < l ? f[e] * cb[e] : 0;
+                rows[r] += M;
+                columns[quad][e] += M;
+            }
+            totals.add(quad, r, f);
+        });
         for (int r = 0; r < 2; r++) {
             const int   l = l0 + row_of(r);
             const float row = row_sum(rows[r]);
             if (threadIdx.x % 4 == 0 && l < real) a.rowsum[sj * all + at + l] = row;
         }
-        const float col = column_sum(t, cols);
+        const float col = column_sum(t, columns);
         if (threadIdx.x < SSD_TILE && s0 + (int)threadIdx.x < real) a.colsum[li * all + at + s0 + threadIdx.x] = col;
     }
-    totals.for_each([&](int i, int j, float(&f)[2]) {
-        const int l = l0 + i, s = s0 + j;
+    totals.for_each([&](int quad, int r, float(&f)[4]) {
+        const int l = l0 + row_of(r), s = s0 + column_of(quad);
         if (l >= a.Q) return;
-        for (int e = 0; e < 2; e++)
+        for (int e = 0; e < 4; e++)
             if (!reaches(a, b, c, l, s + e)) f[e] = 0;
-        store_pair(a.dcb + pairs + (int64_t)l * a.Q + s, f, a.Q - s);
+        store_quad(a.dcb + pairs + (int64_t)l * a.Q + s, f, a.Q - s);
     });
 }
 
 /* ---- dB and dC: contributions through the states plus those through C B^T ---- */
 
 template <bool OUTPUT, typename A>
-__global__ void __launch_bounds__(FMA_THREADS, 3) bmm_chunk_bwd_fma(const __grid_constant__ A a)
+__global__ void __launch_bounds__(FMA_THREADS, A::SPLIT ? 3 : 4) bmm_chunk_bwd_fma(const __grid_constant__ A a)
 {
     typedef typename A::T T;
     __shared__ fma_tiles  t;
     unsigned              z = blockIdx.x;
     const int n0 = unravel_next(z, a.ntiles) * 64, r0 = unravel_next(z, a.tiles) * SSD_TILE, g = unravel_next(z, a.G),
               c = unravel_next(z, a.K), b = (int)z;
-    const int     real = min(a.Q, a.L - c * a.Q);
-    const int64_t l0 = (int64_t)c * a.Q, pairs = cb_index(a, b, c, g);
-    const auto    v = operand_of(OUTPUT ? a.bm : a.cm, b, l0, g, real, a.N);
-    const float  *dcb = a.dcb + pairs;
-    float         acc[8][4] = {};
-    if (OUTPUT)
-        multiply<A::SPLIT, true, false>(
-            acc, t, min(r0 + SSD_TILE, real),
-            [&](float(&f)[4], int i, int s) {
-                const int l = r0 + i;
-                load_some(f, dcb + (int64_t)l * a.Q + s, l < real ? l + 1 - s : 0);
-            },
-            [&](float(&f)[4], int j, int s) { v.across(f, s, n0 + j); });
-    else
-        multiply<A::SPLIT, false, false>(
-            acc, t, real - r0,
-            [&](float(&f)[4], int i, int k) {
-                for (int e = 0; e < 4; e++)
-                    f[e] = i <= k + e && r0 + k + e < real ? dcb[(int64_t)(r0 + k + e) * a.Q + r0 + i] : 0;
-            },
-            [&](float(&f)[4], int j, int k) { v.across(f, r0 + k, n0 + j); });
-    for_pairs(acc, [&](int i, int j, float(&f)[2]) {
-        const int l = r0 + i, n = n0 + j;
+    const int            real = min(a.Q, a.L - c * a.Q), begin = OUTPUT ? 0 : r0;
+    const int            K = (OUTPUT ? min(r0 + SSD_TILE, real) : real) - begin;
+    const int64_t        l0 = (int64_t)c * a.Q;
+    const auto           v = operand_of(OUTPUT ? a.bm : a.cm, b, l0, g, real, a.N);
+    const operand<float> dcb = { a.dcb + cb_index(a, b, c, g), a.Q, real, a.Q };
+    float                acc[8][4] = {};
+    const auto           copy = [&](float *to, int step) {
+        if (OUTPUT) copy_part<true>(to, dcb, r0, FMA_K * step);
+        else copy_part<false>(to, dcb, begin + FMA_K * step, r0);
+        copy_part<false>(to + FMA_PART, v, begin + FMA_K * step, n0);
+    };
+    auto steps = stream_of(t, fma_steps(K), copy);
+    multiply<A::SPLIT, OUTPUT, false>(acc, steps, K);
+    for_quads(acc, [&](int quad, int r, float(&f)[4]) {
+        const int l = r0 + row_of(r), n = n0 + column_of(quad);
         if (l >= real) return;
-        const float *more = (OUTPUT ? a.dcs : a.dbs) + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + n;
-        T           *to = (OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + n;
-        for (int e = 0; e < 2; e++)
-            if (n + e < a.N) f[e] += more[e] + (a.adds[OUTPUT ? DCM : DBM] ? to_float(to[e]) : 0);
-        store_pair(to, f, a.N - n);
+        float more[4], before[4] = {};
+        T    *to = (OUTPUT ? a.dcm : a.dbm).row(b, l0 + l, g) + n;
+        load_some(more, (OUTPUT ? a.dcs : a.dbs) + (((int64_t)b * a.KQ + l0 + l) * a.G + g) * a.N + n, a.N - n);
+        if (a.adds[OUTPUT ? DCM : DBM]) load_some(before, to, a.N - n);
+        for (int e = 0; e < 4; e++) f[e] += more[e] + before[e];
+        store_quad(to, f, a.N - n);
     });
 }
 

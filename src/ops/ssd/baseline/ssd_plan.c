@@ -232,7 +232,7 @@ typedef struct product {
     int         block, regs[3], stages; /* regs: as `kernel`; of `fma` with one TF32 product */
     size_t      smem_bytes;
     double      tile[2], trips;  /* m, n: a step multiplies (m, 64) by (64, n) */
-    double      share;           /* share_of the 64 */
+    double      share;           /* share_of k */
     operand     left, right, to; /* bytes per step; of the result per block */
     double      fma, sfu;        /* lane operations per step besides the product */
     double      alu;             /* set where they are counted in the SASS */
@@ -250,8 +250,8 @@ typedef struct product {
 
 enum { T = SSD_TILE, TILE_BYTES = SSD_TILE * SSD_TILE * 2 };
 
-/* What `fma` multiplies of whole tiles of k: it stops at a multiple of 16. */
-static double share_of(int64_t k) { return (double)mba_ceil(k, 16) / (double)(4 * mba_ceil(k, T)); }
+/* Steps of `fma`, of 16 of k, for one of 64. */
+static double share_of(int64_t k) { return (double)mba_ceil(k, 16) / (double)mba_ceil(k, T); }
 
 /* Mean number of tiles of sources beyond the diagonal that the four warps of a block skip. */
 static double beyond_diagonal(double rows) { return 0.375 * rows / T; }
@@ -289,20 +289,21 @@ static void plan_tables(mba_launch *l, double numbers)
 static void plan_steps_of(const plan_builder *w, mba_launch *l, const product *q, double trips, int left, int right,
                           double done)
 {
-    const mba_work copy = w->tensor ? MBA_ASYNC : MBA_LOAD;
+    const mba_work copy = w->tensor || w->e == 4 ? MBA_ASYNC : MBA_LOAD;
+    const double   k = w->tensor ? 1 : 0.25; // of the 64 that are given for a step
     mba_phase_work(l, MBA_LOOP, trips, NULL);
-    mba_phase_move(l, copy, left, q->left.bytes);
+    mba_phase_move(l, copy, left, k * q->left.bytes);
     if (q->sharers) mba_phase_share(l, q->sharers);
-    mba_phase_move(l, copy, right, q->right.bytes);
+    mba_phase_move(l, copy, right, k * q->right.bytes);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    mba_phase_work(l, MBA_MMA, (w->tensor || w->tf32 ? 2 : 3 * 2) * q->tile[0] * q->tile[1] * T * done, NULL);
-    // A thread and 16 of k: 40 operands in two parts each, 32 sums; TF32: 16 operands, rounded by three instructions.
-    if (!w->tensor) mba_phase_work(l, MBA_ALU, 6 * T * T * done, NULL);
-    if (!w->tensor && !w->tf32) mba_phase_work(l, MBA_FMA, 9 * T * T * done, NULL);
+    mba_phase_work(l, MBA_MMA, (w->tensor || w->tf32 ? 2 : 3 * 2) * k * q->tile[0] * q->tile[1] * T * done, NULL);
+    // A thread and 16 of k: 40 operands in two parts each, 32 sums; TF32: 40 operands, rounded by two instructions.
+    if (!w->tensor) mba_phase_work(l, MBA_ALU, (w->tf32 ? 5 : 6) * k * T * T * done, NULL);
+    if (!w->tensor) mba_phase_work(l, MBA_FMA, (w->tf32 ? 5 : 9) * k * T * T * done, NULL);
     const char *mix = q->alu > 0 ? q->kernel[1] : NULL;
-    if (q->fma > 0) mba_phase_work(l, MBA_FMA, q->fma, mix);
-    if (q->alu > 0) mba_phase_work(l, MBA_ALU, q->alu, mix);
-    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, q->sfu, mix);
+    if (q->fma > 0) mba_phase_work(l, MBA_FMA, k * q->fma, mix);
+    if (q->alu > 0) mba_phase_work(l, MBA_ALU, k * q->alu, mix);
+    if (q->sfu > 0) mba_phase_work(l, MBA_SFU, k * q->sfu, mix);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
@@ -313,17 +314,20 @@ static void plan_product(const plan_builder *w, const product *q)
                                     q->regs[w->tf32 ? 2 : w->tensor], w->tensor ? q->smem_bytes : 0);
     const int64_t   classes = w->d.Q / w->t.rows < 8 ? mba_ceil(w->d.Q, w->t.rows) : 8;
     const bool      by_class = q->triangle && !l->persistent; // a persistent block has tiles of all classes
-    l->ring_depth = w->tensor ? q->stages : 0;
+    const double    per_tile = w->tensor ? 1 : 4;             // steps of 64 of k
+    product         first = *q;
+    if (q->triangle && !w->tensor) first.fma = first.sfu = 0; // decays of pairs
+    l->ring_depth = w->tensor ? q->stages : 3;
     for (int64_t i = 0; by_class && i < classes; i++)
         l->blocks[l->nblocks++] = (mba_blocks){ q->grid / classes,
-                                                { (double)((i + 1) * w->t.tiles) / (double)classes } };
+                                                { per_tile * (double)((i + 1) * w->t.tiles) / (double)classes } };
     if (q->tables > 0) plan_tables(l, q->tables);
     if (q->computes_cb) plan_made_pairs(w, l, (made){ (double)mba_ceil(w->d.N, T), .c = 1, .b = 1, .tiles = 1 });
-    plan_steps_of(w, l, q, q->trips, q->left.arg, q->right.arg, w->tensor ? 1 : q->share);
+    plan_steps_of(w, l, &first, w->tensor ? q->trips : q->trips * q->share, q->left.arg, q->right.arg, 1);
     if (q->triangle) {
         const double mean = (double)((classes + 1) * w->t.tiles) / (double)(2 * classes);
         const double done = 1 - beyond_diagonal(q->tile[0]) / mean;
-        plan_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : mean, q->left2, q->right2, done);
+        plan_steps_of(w, l, q, by_class ? MBA_TRIPS(0) : per_tile * mean, q->left2, q->right2, done);
     }
     const double passes = q->ends > 1 && w->tensor ? q->ends : 1;
     if (passes > 1) mba_phase_work(l, MBA_LOOP, passes, NULL);
@@ -351,7 +355,7 @@ static void plan_state(const plan_builder *w, bool output)
                                             output ? "chunk_scan_bwd_dstates" : "chunk_state_fwd" },
                                 .grid = w->chunks * d->G * w->t.pairs * w->t.ptiles * w->t.ntiles,
                                 .block = 256,
-                                .regs = { 157, 128, 128 },
+                                .regs = { 146, 128, 102 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * 4 * TILE_BYTES + 8 * d->Q),
                                 .tile = { m, n },
@@ -369,7 +373,7 @@ static void plan_bmm(const plan_builder *w, bool backward)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_fwd_fma", "bmm_chunk_fwd" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = { 145, 80, 122 },
+                                .regs = { 128, 80, 102 },
                                 .stages = 2,
                                 .smem_bytes = 4 * TILE_BYTES,
                                 .tile = { T, T },
@@ -391,7 +395,7 @@ static void plan_scan(const plan_builder *w, bool rev)
                                             rev ? "chunk_scan_chunk_state_bwd_dx" : "chunk_scan_fwd" },
                                 .grid = w->chunks * w->t.xtiles * d->G * w->t.pairs * w->t.ptiles,
                                 .block = 256,
-                                .regs = { 168, w->t.rows == WIDE ? 120 : 84, 142 },
+                                .regs = { rev ? 162 : 156, w->t.rows == WIDE ? 120 : 84, rev ? 128 : 124 },
                                 .stages = 3,
                                 .smem_bytes = (size_t)(3 * (w->t.rows / T + 2) * TILE_BYTES + 48 * d->Q),
                                 .tile = { m, n },
@@ -409,8 +413,8 @@ static void plan_scan(const plan_builder *w, bool rev)
                                 .tables = w->tensor ? 2 * (double)d->Q : 0,
                                 .ends = (int)(m / 32) * 2, // 32 rows per pass
                                 .to = { rev ? MBA_ARG_OUT(DX) : MBA_ARG_OUT(Y), m * n * w->e },
-                                .fma = 4 * m * T,
-                                .sfu = w->tensor ? m * 32 : m * T / (double)w->t.tiles });
+                                .fma = (w->tensor ? 4 : 5) * m * T,
+                                .sfu = m * (w->tensor ? 32 : T) });
 }
 
 /* Products of warps of 16 rows: per FLOP they read 1/16 - 1/32 bytes more than those of 32, which the simulator
@@ -479,7 +483,7 @@ static void plan_heads(const plan_builder *w, bool output)
                                     output ? "chunk_scan_bwd_dc" : "chunk_state_bwd_db" },
                         .grid = w->chunks * d->G * w->t.rtiles * w->t.ntiles,
                         .block = 256,
-                        .regs = { 187, w->t.rows == WIDE ? 254 : 178, 138 },
+                        .regs = { 128, w->t.rows == WIDE ? 254 : 178, 114 },
                         .stages = 4,
                         .smem_bytes = (size_t)(4 * ((w->t.rows / T + 2) * TILE_BYTES + 8 * w->t.rows) + 16 * w->t.rows),
                         .tile = { m, n },
@@ -490,7 +494,7 @@ static void plan_heads(const plan_builder *w, bool output)
                         .reads = { MBA_ARG_IN(output ? CM : BM), m * n * w->e },
                         .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 4 * m * (double)d->J },
                         .to = { MBA_ARG_SCRATCH(SSD_DBC_WORK), 4 * m * n },
-                        .fma = 2 * m * T + 2 * m * n });
+                        .fma = w->tensor ? 2 * m * T + 2 * m * n : 3 * m * n });
 }
 
 /* Per head a thread has 542 FMA, 339 ALU and 46 special instructions in the SASS. Off the diagonal it executes 12 of
@@ -504,7 +508,7 @@ static void plan_dcb(const plan_builder *w)
     plan_product(w, &(product){ .kernel = { "chunk_scan_bwd_dcb_fma", "chunk_scan_bwd_dcb" },
                                 .grid = w->chunks * w->d.G * t * (t + 1) / 2,
                                 .block = 128,
-                                .regs = { 202, 168, 168 },
+                                .regs = { 128, 168, 128 },
                                 .stages = 3,
                                 .smem_bytes = 3 * (2 * TILE_BYTES + 1024) + 2048,
                                 .tile = { T, T },
@@ -516,9 +520,9 @@ static void plan_dcb(const plan_builder *w)
                                 .writes = { MBA_ARG_SCRATCH(SSD_SUMS_WORK), 2.0 * T * 4 * (double)w->d.J },
                                 .to = { MBA_ARG_SCRATCH(SSD_DCB_WORK), T * T * w->st },
                                 .parts = 2,
-                                .fma = w->tensor ? THREADS * FMA : 6 * T * T,
+                                .fma = w->tensor ? THREADS * FMA : 9 * T * T,
                                 .alu = w->tensor ? THREADS * ALU : 0,
-                                .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T * diagonal,
+                                .sfu = w->tensor ? THREADS * (SFU + (SFU_DIAGONAL - SFU) * diagonal) : T * T,
                                 .computes_cb = w->kind == SSD_BC_FUSED,
                                 .reads_low = keeps_low(w) });
 }
@@ -529,7 +533,7 @@ static void plan_bmm_bwd(const plan_builder *w, bool output)
     plan_product(w, &(product){ .kernel = { "bmm_chunk_bwd_fma", "bmm_chunk_bwd" },
                                 .grid = w->chunks * w->d.G * w->t.tiles * w->t.ntiles,
                                 .block = 128,
-                                .regs = { 153, 130, 122 },
+                                .regs = { 136, 130, 98 },
                                 .stages = 3,
                                 .smem_bytes = 9 * TILE_BYTES,
                                 .tile = { T, n },
@@ -555,7 +559,7 @@ static bool tokens_near(const mba_node *n)
 static mba_status begin_plan(plan_builder *w, mba_plan *p, const mba_node *n, const mba_machine *m,
                              ssd_baseline_kind kind, bool backward)
 {
-    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (2 * 2 * 16 + 4 + 64) * SSD_TILE }; // fma_tiles, fma_totals
+    enum { STATIC_BYTES = 1024, FMA_BYTES = 4 * (3 * 2 * 16 + 4 + 12 + 64) * SSD_TILE }; // fma_tiles, fma_totals
     const ssd_dims d = ssd_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
     MBA_TRY(ssd_check_axes(n));
