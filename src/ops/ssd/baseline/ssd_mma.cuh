@@ -14,7 +14,7 @@
  * launch     grid B K G t(t+1)/2 with t = Q/64, block 128, dynamic smem 32 KB
  * PERSISTENT (variants persistent*) as many blocks as fit, each loops over tiles
  * takes      bf16; P, N, token distances and offsets multiples of 8, N <= 256, Q a multiple of 64 up to 512
- * resources  sm_90a, CUDA 13.0: chunk_state_fwd 126 to 128 registers, 1024 B of shared memory, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: chunk_state_fwd 126 registers, 1024 B of shared memory, no spill  [docs]
  *            chunk_scan_bwd_dstates 128 registers, 1024 B of shared memory, no spill  [docs]
  *            bmm_chunk_fwd 80 registers, 1024 B of shared memory, no spill  [docs]
  *            no spill on sm_80 and sm_100 either
