@@ -259,19 +259,18 @@ def speeds():
     shapes = {r["shape"] for r in rows_of(SSD) if r["what"] == "ssd" and r["peer"] == "mamba_ssm"}
     fused = [value(SSD, what="ssd", shape=s, metric="forward", peer="mamba_ssm")
              / value(SSD, what="ssd", shape=s, metric="forward alone", variant="fused") for s in shapes]
-    other = [r for r in rows_of(SSD)
-             if r["what"] == "ssd at other shapes" and r["metric"] == "forward, times mamba_ssm"]
-    widths = [float(r["value"]) for r in other if r["variant"] == "fused" and "one process" in r["setting"]]
-    fp32 = [float(r["value"]) for r in other if r["variant"] == "fma"]
+    ratio = lambda what: [float(r["value"]) for r in rows_of(SSD)
+                          if r["what"] == f"ssd: {what}" and r["metric"] == "forward, times mamba_ssm"]
+    widths = ratio("other published sizes") + ratio("published, N 256")
     peers = {r["shape"]: float(r["value"]) for r in rows_of(SCAN)
              if r["metric"] == "forward" and r["peer"] == "mamba_ssm" and r["date"] == "2026-11-16T22:02"}
     scan = [peers[r["shape"]] / float(r["value"]) for r in rows_of(SCAN)
             if r["what"] == "selective_scan by shape" and r["variant"] == "16 states, bf16"
             and r["metric"] == "forward that keeps" and r["shape"] in peers]
     return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, at "
-            f"{extent(widths, '{:.1f}')} for other widths",
-            f"(its chunk 256), {extent(fp32, '{:.1f}')} in fp32 (older kernels, [ssd.md](src/ops/ssd/ssd.md)); the "
-            "selective scan at",
+            f"{extent(widths, '{:.1f}')} for other published widths",
+            f"(its chunk 256), {extent(ratio('odd sizes'), '{:.1f}')} for odd ones, "
+            f"{extent(ratio('fp32 (mamba_ssm: TF32)'), '{:.1f}')} in fp32 ([ssd.md](src/ops/ssd/ssd.md)); the selective scan at",
             f"{extent(scan, '{:.1f}')} times ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
 
 
