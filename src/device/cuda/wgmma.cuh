@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wgmma.cuh -- wgmma for attention (sm_90a only): a warpgroup multiplies 64 rows, operands from shared memory.
+/* wgmma.cuh -- wgmma for attention and convolutions (sm_90a only): a warpgroup multiplies 64 rows, operands from shared
+ * memory.
  *
  *     fence_proxy_async();  __syncthreads();                      // cp.async and wgmma use different proxies
  *     warpgroup_arrive();                                            // registers are ready
@@ -24,6 +25,14 @@ static __device__ __forceinline__ uint64_t tile_columns(const void *tile, int be
            | (uint64_t)1 << 62;
 }
 static __device__ __forceinline__ uint64_t tile_rows(const void *tile) { return tile_columns(tile, 16); }
+
+/* Descriptor without swizzle: matrices of 8 vectors of 16 bytes beside each other. along_k, along_n: bytes to the next
+ * 8 in each direction. */
+static __device__ __forceinline__ uint64_t vectors(const void *first, int along_k, int along_n)
+{
+    return (uint64_t)(smem_address(first) & 0x3ffff) >> 4 | (uint64_t)(along_k >> 4) << 16
+           | (uint64_t)(along_n >> 4) << 32;
+}
 static __device__ __forceinline__ uint64_t step(uint64_t tile, int bytes) { return tile + (bytes >> 4); }
 
 template <int W> static __device__ __forceinline__ void opt_barrier(float (&d)[W][4])
@@ -74,6 +83,15 @@ template <bool FIRST> static __device__ __forceinline__ void wgmma_rows(float (&
                      : "l"(a), "l"(b));
 }
 
+/* d (64, 80) += a (64, 16) b^T over 16 columns of b. */
+static __device__ __forceinline__ void wgmma_rows(float (&d)[10][4], const uint32_t (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {" OUT32
+                 ", %32, %33, %34, %35, %36, %37, %38, %39}, {%40, %41, %42, %43}, %44, 1, 1, 1, 0;"
+                 : ACC8("+f", d, 0), ACC("+f", d, 8), ACC("+f", d, 9)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
 /* d (64, 64 or 128) += a (64, 16) b over 16 rows of the tile. */
 static __device__ __forceinline__ void wgmma_columns(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
 {
@@ -102,6 +120,10 @@ static __device__ __forceinline__ void                        warpgroup_arrive()
 static __device__ __forceinline__ void                        warpgroup_commit_batch() { __trap(); }
 template <int PENDING> static __device__ __forceinline__ void warpgroup_wait() { __trap(); }
 template <bool FIRST> static __device__ __forceinline__ void  wgmma_rows(float (&d)[8][4], uint64_t, uint64_t)
+{
+    opt_barrier(d);
+}
+static __device__ __forceinline__ void wgmma_rows(float (&d)[10][4], const uint32_t (&)[4], uint64_t)
 {
     opt_barrier(d);
 }

@@ -397,7 +397,7 @@ static mba_status conv2d_winograd_bwd_plan(mba_plan *p, const mba_node *n, const
 
 /* ---- cases: B, H, W, Ci, Co, kh * 16 + kw, stride * 16 + pad, and bits ---- */
 
-enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8 };
+enum { WITH_BIAS = 1, CHANNELS = 2, TWICE = 4, PIXELS = 8, VECTORS = 16 };
 #define KERNEL(kh, kw)     ((kh)*16 + (kw))
 #define STEPS(stride, pad) ((stride)*16 + (pad))
 
@@ -405,13 +405,14 @@ static void conv2d_build(mba_graph *g, const mba_case *c)
 {
     const int64_t  *d = c->dim, B = d[0], H = d[1], wide = d[2], Ci = d[3], Co = d[4], how = d[7];
     const mba_init  random = MBA_INIT_NORMAL(1);
-    const mba_type  type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : Ci);
+    const mba_type  type = MBA_TYPE(MBA_F32, B, H, wide, how & CHANNELS ? Ci + 3 : how & VECTORS ? Ci + 24 : Ci);
     mba_tensor     *x = how & PIXELS ? mba_cast(g, mba_input(g, "x", type), g->compute)
                                      : mba_case_act(g, "x", type, random);
     mba_conv2d_args a = { .x = x, .stride = d[6] / 16, .pad = d[6] % 16 };
     a.w = mba_param(g, "w", MBA_TYPE(g->compute, Co, Ci, d[5] / 16, d[5] % 16), random, MBA_DECAY);
     if (how & WITH_BIAS) a.bias = mba_param(g, "bias", MBA_TYPE(MBA_F32, Co), random, MBA_NO_DECAY);
     if (how & CHANNELS) a.x = mba_slice(g, mba_add(g, x, x), 3, 2, Ci);
+    if (how & VECTORS) a.x = mba_slice(g, mba_add(g, x, x), 3, 8, Ci); // begins at a multiple of 16 bytes
     mba_tensor *y = mba_conv2d_(g, a);
     if (!(how & TWICE)) return;
     mba_tensor *j = mba_concat(g, y, mba_conv2d_(g, a));
@@ -434,7 +435,8 @@ const mba_op mba_op_conv2d = {
     .cpu = (const mba_variant[]){ { "winograd", conv2d_winograd_plan, MBA_CPU(conv2d_winograd_fwd) },
                                   { "patches", conv2d_plan, MBA_CPU(conv2d_fwd) },
                                   { 0 } },
-    .cuda = (const mba_variant[]){ { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
+    .cuda = (const mba_variant[]){ { "wgmma", conv2d_wgmma_plan, MBA_CUDA(conv2d_wgmma_cuda) },
+                                   { "cudnn", conv2d_cudnn_plan, MBA_CUDA(conv2d_cuda) },
                                    { "direct", conv2d_direct_plan, MBA_CUDA(conv2d_direct_cuda) },
                                    { 0 } },
     .build = conv2d_build,
@@ -458,6 +460,16 @@ const mba_op mba_op_conv2d = {
             { { 2, 4, 4, 18, 16, KERNEL(3, 3), STEPS(1, 0), 0 }, "tiles: no padding, x larger than y" },
             { { 1, 3, 5, 16, 19, KERNEL(3, 3), STEPS(1, 2), CHANNELS | TWICE | WITH_BIAS },
               "tiles: channels, added to" },
+            { { 0 }, NULL } },
+    .device_cases =
+        (const mba_case[]){
+            { { 3, 7, 5, 16, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "wgmma: a tile across small odd images" },
+            { { 2, 9, 19, 48, 80, KERNEL(3, 3), STEPS(1, 1), VECTORS | TWICE | WITH_BIAS },
+              "wgmma: strips of 4 columns, channels in and out, added to" },
+            { { 1, 13, 23, 80, 160, KERNEL(3, 3), STEPS(1, 1), 0 }, "wgmma: strips of 12 columns, the last narrower" },
+            { { 3, 45, 14, 16, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "wgmma: tiles below each other, batch 3" },
+            { { 1, 2, 536, 16, 160, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "wgmma: more tiles than SMs" },
+            { { 1, 21, 28, 160, 80, KERNEL(3, 3), STEPS(1, 1), WITH_BIAS }, "wgmma: as stage 1, fewer pixels" },
             { { 0 }, NULL } },
     .sizes =
         (const mba_case[]){

@@ -87,7 +87,8 @@ void conv2d_ref(const mba_ref_call *c);
 void conv2d_bwd_ref(const mba_ref_call *c);
 MBA_CPU_DECLARE(conv2d_fwd);
 MBA_CPU_DECLARE(conv2d_bwd);
-mba_launch_fn conv2d_cuda, conv2d_bwd_cuda, conv2d_direct_cuda, conv2d_direct_bwd_cuda;
+mba_launch_fn conv2d_cuda, conv2d_bwd_cuda, conv2d_direct_cuda, conv2d_direct_bwd_cuda, conv2d_wgmma_cuda;
+mba_plan_fn   conv2d_wgmma_plan; /* conv2d_wgmma.c */
 MBA_CPU_DECLARE(conv2d_winograd_fwd);
 MBA_CPU_DECLARE(conv2d_winograd_bwd);
 

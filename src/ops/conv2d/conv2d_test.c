@@ -220,12 +220,15 @@ static void conv2d_needs_no_gradient_of_pixels(void **state)
 
 enum { X, W, BIAS, DY, Y = 0, DX = 0 }; /* slots */
 
-/* The node and plan of `op` in a bf16 case; asserts that its launches are `kernels`. */
-static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op *op, const char *const *kernels)
+/* The node and plan of `op` in a bf16 case, with these variants; asserts that its launches are `kernels`. */
+static const mba_node *planned(mba_program **p, mba_case_graph *o, const mba_op *op, const char *variants,
+                               const char *const *kernels)
 {
     int32_t i = 0;
     int     n = 0;
-    assert_ok(mba_program_create(p, o->g, &(mba_program_options){ .cuda = true, .machine = &machines[1] }));
+    assert_ok(
+        mba_program_create(p, o->g,
+                           &(mba_program_options){ .cuda = true, .machine = &machines[1], .variants = variants }));
     while (o->g->nodes[i]->op != op) i++;
     for (; kernels[n]; n++) {
         assert_true(n < (*p)->plan[i]->nlaunches);
@@ -263,11 +266,11 @@ static void conv2d_plans_every_launch(void **state)
     mba_case_graph                  o;
     mba_program                    *p;
     assert_ok(mba_case_build(&o, &mba_op_conv2d, &sizes[0], (mba_case_how){ .compute = MBA_BF16 }));
-    const mba_node *n = planned(&p, &o, &mba_op_conv2d, forward);
+    const mba_node *n = planned(&p, &o, &mba_op_conv2d, "conv2d=cudnn", forward);
     assert_near(moved(p, n, 2, MBA_ARG_OUT(Y), false, n->out[Y]), 1, 1e-12);
     assert_near(moved(p, n, 2, MBA_ARG_OUT(Y), true, n->out[Y]), 1, 1e-12);
     mba_program_destroy(p);
-    n = planned(&p, &o, &mba_op_conv2d_bwd, backward);
+    n = planned(&p, &o, &mba_op_conv2d_bwd, NULL, backward);
     assert_true(moved(p, n, 1, MBA_ARG_IN(DY), false, n->in[DY]) >= 1);
     assert_near(moved(p, n, 3, MBA_ARG_IN(DY), false, n->in[DY]), 1, 1e-12);
     assert_true(moved(p, n, 5, MBA_ARG_IN(DY), false, n->in[DY]) >= 1);
@@ -275,11 +278,34 @@ static void conv2d_plans_every_launch(void **state)
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
     assert_ok(mba_case_build(&o, &mba_op_conv2d, &sizes[2], (mba_case_how){ .compute = MBA_BF16 }));
-    planned(&p, &o, &mba_op_conv2d, stem);
+    planned(&p, &o, &mba_op_conv2d, NULL, stem);
     mba_program_destroy(p);
-    planned(&p, &o, &mba_op_conv2d_bwd, stem_backward);
+    planned(&p, &o, &mba_op_conv2d_bwd, NULL, stem_backward);
     mba_program_destroy(p);
     mba_graph_destroy(o.g);
+}
+
+/* "wgmma" adds the bias in the product, reads x with the neighbours of its tiles, and writes y once; it takes all
+ * cases of its own. */
+static void conv2d_plans_products(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = { "conv2d_wgmma_filter", "conv2d_wgmma", NULL };
+    mba_case_graph           o;
+    mba_program             *p;
+    assert_ok(mba_case_build(&o, &mba_op_conv2d, &mba_op_conv2d.sizes[0], (mba_case_how){ .compute = MBA_BF16 }));
+    const mba_node *n = planned(&p, &o, &mba_op_conv2d, NULL, kernels);
+    assert_in_range(100 * moved(p, n, 1, MBA_ARG_IN(X), false, n->in[X]), 100, 150);
+    assert_near(moved(p, n, 1, MBA_ARG_OUT(Y), false, n->out[Y]), 0, 0);
+    assert_near(moved(p, n, 1, MBA_ARG_OUT(Y), true, n->out[Y]), 1, 1e-12);
+    mba_program_destroy(p);
+    mba_graph_destroy(o.g);
+    for (const mba_case *c = mba_op_conv2d.device_cases; c->note; c++) {
+        assert_ok(mba_case_build(&o, &mba_op_conv2d, c, (mba_case_how){ .compute = MBA_BF16 }));
+        planned(&p, &o, &mba_op_conv2d, NULL, kernels);
+        mba_program_destroy(p);
+        mba_graph_destroy(o.g);
+    }
 }
 
 static void refuses(mba_type image, mba_type weight_type, mba_conv2d_args a, const char *words)
@@ -313,4 +339,4 @@ MBA_TEST_MAIN(cmocka_unit_test(conv2d_has_the_values_of_pytorch),
               cmocka_unit_test(conv2d_agrees_with_plain_loops),
               cmocka_unit_test(conv2d_takes_large_images_at_any_thread_count),
               cmocka_unit_test(conv2d_needs_no_gradient_of_pixels), cmocka_unit_test(conv2d_plans_every_launch),
-              cmocka_unit_test(conv2d_refuses_what_does_not_fit))
+              cmocka_unit_test(conv2d_plans_products), cmocka_unit_test(conv2d_refuses_what_does_not_fit))
