@@ -143,8 +143,12 @@ static __device__ __forceinline__ void for_tiles(const A &a, unsigned tiles, con
                 after = a.counter ? gridDim.x + atomicAdd(a.counter, 1u)
                                   : round * gridDim.x + (blockIdx.x + round) % gridDim.x;
             }
-            if (a.prefetch) __syncthreads(); // `after` is known to all
-            f(tile, a.prefetch && after < tiles ? &after : NULL);
+            const unsigned *next = NULL;
+            if (a.prefetch) {
+                __syncthreads(); // `after` is known to all; volatile: the compiler would read it without `prefetch`, too
+                if (*(volatile unsigned *)&after < tiles) next = &after;
+            }
+            f(tile, next);
             __syncthreads();
             if (threadIdx.x == 0) tile = after;
             __syncthreads();
