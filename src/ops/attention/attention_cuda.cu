@@ -9,7 +9,7 @@
  * launch     grid B H ceil(L / (32 warps)), block 32 to 128, a query per thread
  * resources  sm_90a, CUDA 13.0: 139 to 218 registers, no spill  [docs]
  * moves      q, o once; keys and values once per block, from L2: bound by the tensor cores, short rows by DRAM
- * measured   H200: 92.8 us, 18 % of floor (memory), L1/shared 24 % busy; mambavision-t, 128 images  [docs]
+ * measured   H200: 74 us, 22 % of floor (memory); mambavision-t, 128 images  [docs]
  * order      fixed: keys ascend
  *
  * kernel     attention_bwd_mma     rows are queries (dq, delta) or keys (dk, dv), 32 per warp (16 if P > 64)

@@ -12,7 +12,7 @@
  *            that the library does not take, not for speed
  * moves      y again for its bias, dy again for its gradient; layouts are small, except for the pixels of the stem
  * measured   H200: conv2d_filter 3.04 us, 11 % of floor (special), ALU 25 % busy; mambavision-t, 128 images  [docs]
- *            conv2d_pixels 182 us, 20 % of floor (special), ALU 41 % busy; mambavision-t, 128 images  [docs]
+ *            conv2d_pixels 38.6 us, 92 % of floor (memory); mambavision-t, 128 images  [docs]
  *            conv2d_dfilter 9.89 us, 28 % of floor (memory), ALU 43 % busy; mambavision-t, 128 images  [docs]
  *            conv2d_bias 16.3 us, 100 % of floor (memory), L1/shared 80 % busy; mambavision-t, 128 images  [docs]
  *            not yet: conv2d_direct, conv2d_direct_dx, conv2d_direct_dw  [docs]
