@@ -267,11 +267,11 @@ def speeds():
     scan = [peers[r["shape"]] / float(r["value"]) for r in rows_of(SCAN)
             if r["what"] == "selective_scan by shape" and r["variant"] == "16 states, bf16"
             and r["metric"] == "forward that keeps" and r["shape"] in peers]
-    return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, at "
-            f"{extent(widths, '{:.1f}')} for other published widths",
-            f"(its chunk 256), {extent(ratio('odd sizes'), '{:.1f}')} for odd ones, "
-            f"{extent(ratio('fp32 (mamba_ssm: TF32)'), '{:.1f}')} in fp32 ([ssd.md](src/ops/ssd/ssd.md)); the selective scan at",
-            f"{extent(scan, '{:.1f}')} times ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
+    return [f"Our SSD forward runs at {extent(fused, '{:.1f}')} times mamba_ssm's speed for P 64, N 128, "
+            f"{extent(widths, '{:.1f}')} for other published", f"widths (its chunk 256), "
+            f"{extent(ratio('odd sizes'), '{:.1f}')} for odd ones, {extent(ratio('fp32 (mamba_ssm: TF32)'), '{:.1f}')} "
+            "in fp32 ([ssd.md](src/ops/ssd/ssd.md)); scans of 16 states at",
+            f"{extent(scan, '{:.1f}')} ([selective_scan.md](src/ops/selective_scan/selective_scan.md))."]
 
 
 def errors_of_sweeps():

@@ -145,7 +145,7 @@ static __device__ __forceinline__ void for_tiles(const A &a, unsigned tiles, con
             }
             const unsigned *next = NULL;
             if (a.prefetch) {
-                __syncthreads(); // `after` is known to all; volatile: the compiler would read it without `prefetch`, too
+                __syncthreads(); // `after` is known to all; volatile: nobody else may read it
                 if (*(volatile unsigned *)&after < tiles) next = &after;
             }
             f(tile, next);
