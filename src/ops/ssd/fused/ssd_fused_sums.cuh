@@ -143,7 +143,12 @@ template <int TILED> static __device__ __forceinline__ void finish_block(const f
     }
 }
 
-static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a) { finish_block<0>(a); }
+static __global__ void __launch_bounds__(1024) ssd_finish(const __grid_constant__ fused_task a)
+{
+#if MBA_HOPPER // only `fused` calls it; compute_80 on sm_90 would spill
+    finish_block<0>(a);
+#endif
+}
 
 /* What ssd_sums adds: a column of the result is the sum of `parts` rows x `wide` values. blockIdx.y: 0 for dA_log, 1
  * for ddt_bias, 2 for dD. Where D has one value per head, the columns of the head's tiles are contiguous and count as
