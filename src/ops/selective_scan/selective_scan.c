@@ -4,8 +4,8 @@
  *   forward   out, final            = scan(u, delta, A_log, B, C, D, z, dt_bias, initial, ids)
  *   backward  the gradient of each  = from the same inputs, dout and dfinal; most states are recomputed
  *
- * CUDA variants: `specialized` (bf16, 8 or 16 states), `tiles` (everything else); their plans are in
- * selective_scan_plan.c. */
+ * CUDA variants: `specialized` (bf16, 8 or 16 states), `chunked` (1 to 4 states), `tiles` (everything); their plans are
+ * in selective_scan_*plan.c. */
 #include "ops/selective_scan/selective_scan.h"
 
 #include "core/device.h"
@@ -146,18 +146,20 @@ mba_tensor *mba_selective_scan_of(mba_graph *g, const mba_selective_scan_args *a
     return n->out[OUT];
 }
 
-/* Adds what the forward saves. bf16: states and y, which only `specialized` uses; with --recompute they are recomputed.
- * fp32: states between segments, which only the CPU uses; a hundredth of what a layer saves anyway. */
+/* Adds what the forward saves. bf16: states and y (selective_scan_slots.h); with --recompute they are recomputed. fp32:
+ * states between segments, which only the CPU uses; a hundredth of what a layer saves anyway. */
 static void save_states(mba_graph *g, const mba_node *n)
 {
     const scan_dims d = scan_dims_of(n);
     if (n->in[U]->type.dtype == MBA_F32 && scan_segments(d) > 1)
         mba_save_for_backward(g, n, STARTS, MBA_TYPE(MBA_F32, d.B, scan_segments(d) - 1, d.D, d.N));
-    if (g->recompute || n->in[U]->type.dtype != MBA_BF16 || (d.N != 8 && d.N != 16) || d.D / d.G % 4) return;
-    const int64_t items = saved_items(n, d);
+    const bool few = d.N <= CHUNKED_STATES;
+    if (g->recompute || n->in[U]->type.dtype != MBA_BF16) return;
+    if (!few && ((d.N != 8 && d.N != 16) || d.D / d.G % 4)) return;
+    const int64_t items = few ? d.B : saved_items(n, d);
     mba_save_for_backward(g, n, KEPT,
                           MBA_TYPE(MBA_F32, items, mba_ceil(mba_ceil(d.B, items) * d.L, SAVE_EVERY), d.D, d.N));
-    if (mba_wants(n->in[Z])) mba_save_for_backward(g, n, YS, n->in[U]->type);
+    if (!few && mba_wants(n->in[Z])) mba_save_for_backward(g, n, YS, n->in[U]->type);
 }
 
 static void selective_scan_grad(mba_graph *g, const mba_node *n, mba_tensor *const *d)
@@ -343,6 +345,7 @@ const mba_op mba_op_selective_scan = {
     .cpu = (const mba_variant[]){ { "strips", selective_scan_fwd_plan, MBA_CPU(selective_scan_fwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_specialized_plan,
                                      MBA_CUDA(selective_scan_specialized_cuda) },
+                                   { "chunked", selective_scan_chunked_plan, MBA_CUDA(selective_scan_chunked_cuda) },
                                    { "tiles", selective_scan_tiles_plan, MBA_CUDA(selective_scan_tiles_cuda) },
                                    { 0 } },
     .build = selective_scan_build,
@@ -364,6 +367,8 @@ const mba_op mba_op_selective_scan = {
             { { 1, 1, 32, 16, 1 }, "sixteen states: one token, a block of channels" },
             { { 1, 33, 4, 8, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
               "eight states: documents, from state to state, two tiles and a token" },
+            { { 1, 35, 5, 2, 1, WITH_IDS | WITH_INITIAL | WITH_FINAL },
+              "two states: documents, from state to state, four chunks and three tokens" },
 #define X(name, what, ...) { { 1, 40, 4, 16, 1, 0, 0, 0, MBA_##name }, what },
             MBA_EXTREMES(X)
 #undef X
@@ -416,6 +421,8 @@ const mba_op mba_op_selective_scan_bwd = {
     .cpu = (const mba_variant[]){ { "strips", selective_scan_bwd_plan, MBA_CPU(selective_scan_bwd) }, { 0 } },
     .cuda = (const mba_variant[]){ { "specialized", selective_scan_bwd_specialized_plan,
                                      MBA_CUDA(selective_scan_bwd_specialized_cuda) },
+                                   { "chunked", selective_scan_bwd_chunked_plan,
+                                     MBA_CUDA(selective_scan_bwd_chunked_cuda) },
                                    { "tiles", selective_scan_bwd_tiles_plan, MBA_CUDA(selective_scan_bwd_tiles_cuda) },
                                    { 0 } },
 };

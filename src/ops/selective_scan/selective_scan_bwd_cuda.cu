@@ -452,7 +452,7 @@ template <typename T> static mba_status backward(const mba_call *c)
     p.ys = ys;
     p.aligned4 = all_vec_aligned<4>(p);
     MBA_TRY(scan_states<T>(c, &k, items, p.kept, ys));
-    if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
+    MBA_TRY(scan_carries(c, &k, &p, true));
     if (N == 4) MBA_TRY((launch_backward<T, 4>(c, k, p)));
     if (N == 8) MBA_TRY((launch_backward<T, 8>(c, k, p)));
     if (N == 16) MBA_TRY((launch_backward<T, 16>(c, k, p)));

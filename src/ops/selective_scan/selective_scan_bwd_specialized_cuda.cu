@@ -530,7 +530,7 @@ extern "C" mba_status selective_scan_bwd_specialized_cuda(const mba_call *c)
     p.ys = (bf16 *)c->in[YS_IN];
     p.aligned4 = true; // the plan refuses others
     MBA_TRY(scan_aligned_bc(c, &k, &p));
-    if (p.segments > 1) MBA_TRY(scan_carries_back(c, &k, &p));
+    MBA_TRY(scan_carries(c, &k, &p, true));
     mba_assert(k == main);
     mba_assert((p.N == 16 ? sizeof(bwd_specialized_smem<16>) : sizeof(bwd_specialized_smem<8>))
                <= c->plan->launch[k].smem_bytes);

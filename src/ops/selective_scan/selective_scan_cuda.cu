@@ -170,7 +170,7 @@ static __device__ __forceinline__ void fwd_elements(const scan_operands<T> &p, f
     }
 }
 
-/* Saves the state of a lane's channels (row: of this block's first channel). Rows of scratch are whole groups. */
+/* Saves the state of a lane's channels below `limit` (row: of this block's first channel). */
 template <typename S>
 static __device__ __forceinline__ void save_states(float *row, int stride, const float (&h)[4], int channel, int limit)
 {
@@ -247,8 +247,8 @@ static __device__ __forceinline__ void fwd_states(const scan_operands<T> &p, fwd
         for (int g = 0; g < TILE; g += 4) {
             if (p.kept && (g == 0 || (g == SAVE_EVERY && twice && v.tile * TILE + SAVE_EVERY < a.length))) {
                 const int64_t row = twice ? v.tile * 2 + g / SAVE_EVERY : v.tile;
-                save_states<S>(sm.at.kept + row * p.D * p.padded + v.state + own, p.padded, h, c0,
-                               a.channels - a.channel);
+                save_states<S>(sm.at.kept + row * p.D * p.kept_states + v.state + own, p.kept_states, h, c0,
+                               v.state + own < p.kept_states ? a.channels - a.channel : 0);
             }
             state_tokens<S>(h, A2, s, g, half, cg, own, l4, l8);
         }
@@ -470,20 +470,27 @@ static int forward_width(const mba_call *c, int k, int64_t N)
     return (int)((c->plan->launch[k].block - ELEMENT_THREADS) * 4 / scan_group_states(N));
 }
 
+template <typename T> mba_status scan_carries(const mba_call *c, int *k, scan_operands<T> *p, bool back)
+{
+    const int blocks = p->blocks;
+    p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
+    p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
+    if (p->segments == 1) return MBA_OK;
+    p->blocks = (int)mba_ceil(p->Dg, TILE_CHANNELS);
+    MBA_TRY(launch_carries(c, *k, p, back));
+    p->blocks = blocks;
+    *k += 2;
+    return MBA_OK;
+}
+template mba_status scan_carries<float>(const mba_call *, int *, scan_operands<float> *, bool);
+template mba_status scan_carries<bf16>(const mba_call *, int *, scan_operands<bf16> *, bool);
+
 /* The forward pass, for both directions. Begins with launch k and advances k. */
 template <typename T> static mba_status forward(const mba_call *c, int *k, scan_operands<T> *p)
 {
-    p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
-    p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
     p->partial = (float *)mba_cuda_scratch(c, CU_PARTIAL);
     p->aligned4 = all_vec_aligned<4>(*p);
-    if (p->segments > 1) {
-        const int blocks = p->blocks;
-        p->blocks = (int)mba_ceil(p->Dg, TILE_CHANNELS);
-        MBA_TRY(launch_carries(c, *k, p, false));
-        p->blocks = blocks;
-        *k += 2;
-    }
+    MBA_TRY(scan_carries(c, k, p, false));
     MBA_TRY(launch_forward(c, *k, *p));
     ++*k;
     return MBA_OK;
@@ -500,17 +507,6 @@ template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t 
 }
 template mba_status scan_states<float>(const mba_call *, int *, int64_t, float *, float *);
 template mba_status scan_states<bf16>(const mba_call *, int *, int64_t, float *, bf16 *);
-
-template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p)
-{
-    p->ends = (float *)mba_cuda_scratch(c, CU_ENDS);
-    p->steps = (float *)mba_cuda_scratch(c, CU_STEPS);
-    MBA_TRY(launch_carries(c, *k, p, true));
-    *k += 2;
-    return MBA_OK;
-}
-template mba_status scan_carries_back<float>(const mba_call *, int *, scan_operands<float> *);
-template mba_status scan_carries_back<bf16>(const mba_call *, int *, scan_operands<bf16> *);
 
 extern "C" mba_status selective_scan_tiles_cuda(const mba_call *c)
 {

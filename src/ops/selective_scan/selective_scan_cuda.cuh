@@ -68,10 +68,12 @@ template <typename T> struct scan_operands {
     uint32_t                     adds;
     bool                         aligned4, aligned4_bc; /* rows consist of whole, aligned vectors of four; of B and C */
     bool                         aligned8, aligned8_bc; /* `specialized`: of eight */
+    int                          vector;                /* `chunked`: bytes that a copy takes of a row, or 0 */
     int                          B_, L, D, N, Dg, G, blocks; /* blocks of channels in a group */
     int                          padded;                     /* states per channel in scratch: N and zeros */
     int     pack, segments, segment, tiles, sub_segments;    /* sub_segments: of scan_carry, per segment */
     int     saved_every, saved_rows;                         /* tokens per saved state; states per sequence or pack */
+    int     kept_states;                                     /* states per channel among the saved */
     int64_t tokens, items;
 };
 
@@ -389,7 +391,7 @@ static __device__ __forceinline__ void find_origins(origins<T> &o, const scan_op
         o.kept = p.kept ? p.kept
                               + (((p.segments > 1 ? a.sequence : a.item) * p.saved_rows + a.first / p.saved_every) * p.D
                                  + a.channel)
-                                    * p.padded
+                                    * p.kept_states
                         : NULL;
     else if (thread == BC_) o.bc = p.bc ? p.bc + ((int64_t)a.block * p.tokens + a.token) * 2 * p.padded : NULL;
     else if (thread == PARTIAL_) o.partial = p.partial ? p.partial + a.token * p.D + a.channel : NULL;
@@ -451,6 +453,7 @@ template <typename T> static inline scan_operands<T> scan_operands_of(const mba_
     p.segment = (int)cut.segment;
     p.tiles = (int)cut.tiles;
     p.saved_every = TILE; // in scratch; outputs: set_saved_states()
+    p.kept_states = p.padded;
     p.saved_rows = (int)mba_ceil(cut.segments > 1 ? d.L : cut.pack * d.L, TILE);
     p.tokens = d.B * d.L;
     p.items = items;
@@ -464,6 +467,7 @@ template <typename T> static inline void set_saved_states(scan_operands<T> *p, c
     p->kept = (float *)at;
     if (!kept) return;
     p->saved_every = SAVE_EVERY;
+    p->kept_states = p->N;
     p->saved_rows = (int)kept->type.dim[1];
 }
 
@@ -509,8 +513,8 @@ template <typename T> mba_status scan_states(const mba_call *c, int *k, int64_t 
  * sub-segments each. Launch k. */
 template <typename T> mba_status scan_starts(const mba_call *c, int k, scan_operands<T> *p, bool back, int sub);
 
-/* Computes the initial adjoint of every segment. */
-template <typename T> mba_status scan_carries_back(const mba_call *c, int *k, scan_operands<T> *p);
+/* Computes the initial state (back: adjoint) of every segment, if there are several. */
+template <typename T> mba_status scan_carries(const mba_call *c, int *k, scan_operands<T> *p, bool back);
 
 /* ---- `specialized` (selective_scan_specialized_cuda.cu) ---- */
 

@@ -7,36 +7,33 @@
  * is several of them, so that tiles of 16 tokens are full. */
 #include <math.h>
 
-#include "core/op.h"
-#include "ops/selective_scan/selective_scan_slots.h"
+#include "ops/selective_scan/selective_scan_plan.h"
 
 enum { ELEMENT_THREADS = 128, SEGMENT_MIN = 8 * TILE, SEGMENTS_MAX = 64 };
-enum { ORIGINS_BYTES = 176 };                   // size of struct origins
 enum { INT_LIMIT = 1 << 30, GRID_MAX = 65535 }; // blocks in y and z
 enum { TILE_SAVES = TILE / SAVE_EVERY };        // states that the forward saves per tile
 
-static int64_t channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
+int64_t scan_channel_blocks(scan_dims d, int64_t width) { return d.G * mba_ceil(d.D / d.G, width); }
 
 static double bytes_of(const mba_tensor *t, double values)
 {
     return t ? values * (double)mba_dtype_bytes(t->type.dtype) : 0;
 }
 
-static void load_operand(mba_launch *l, const mba_node *n, int k, double values)
+void scan_load(mba_launch *l, const mba_node *n, int k, double values)
 {
     if (n->in[k]) mba_phase_move(l, MBA_LOAD, MBA_ARG_IN(k), bytes_of(n->in[k], values));
 }
 
-static void store_operand(mba_launch *l, const mba_node *n, int k, double values)
+void scan_store(mba_launch *l, const mba_node *n, int k, double values)
 {
     if (n->out[k]) mba_phase_move(l, MBA_STORE, MBA_ARG_OUT(k), bytes_of(n->out[k], values));
 }
 
-static void load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last,
-                        double tokens)
+void scan_load_states(mba_launch *l, const mba_node *n, scan_dims d, int64_t width, int first, int last, double tokens)
 {
     for (int k = first; k <= last; k++) {
-        load_operand(l, n, k, tokens * (double)d.N);
+        scan_load(l, n, k, tokens * (double)d.N);
         mba_phase_share(l, mba_ceil(d.D / d.G, width)); // blocks of a group read the same rows
     }
 }
@@ -68,7 +65,7 @@ static bool bc_aligned(const mba_node *n, scan_dims d)
 }
 
 /* Whether an item may hold several sequences: no initial or final states, and one row stride over the batch. */
-static bool can_pack(const mba_node *n, scan_dims d, bool back)
+bool scan_can_pack(const mba_node *n, scan_dims d, bool back)
 {
     if (n->in[INITIAL] || (back ? n->in[DFINAL] : n->out[FINAL])) return false;
     const bool in = scan_even_rows(n->in[U], d.D) && scan_even_rows(n->in[DELTA], d.D) && scan_even_rows(n->in[Z], d.D)
@@ -79,7 +76,7 @@ static bool can_pack(const mba_node *n, scan_dims d, bool back)
            && scan_even_rows(n->out[DDELTA], d.D) && scan_even_rows(n->out[DZ], d.D);
 }
 
-static mba_status tiles_takes(const mba_node *n, const mba_machine *m)
+mba_status scan_takes(const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
     MBA_REFUSE_IF(m->cc < 80, "a device of compute capability %d", m->cc);
@@ -87,30 +84,24 @@ static mba_status tiles_takes(const mba_node *n, const mba_machine *m)
                   INT_LIMIT);
     MBA_REFUSE_IF(d.D * scan_padded_states(d.N) > INT_LIMIT || state_groups(d) > GRID_MAX,
                   "%lld channels of %lld states", (long long)d.D, (long long)d.N);
-    MBA_REFUSE_IF(channel_blocks(d, TILE_CHANNELS) > GRID_MAX, "%lld blocks of channels in %lld groups",
-                  (long long)channel_blocks(d, TILE_CHANNELS), (long long)d.G);
+    MBA_REFUSE_IF(scan_channel_blocks(d, TILE_CHANNELS) > GRID_MAX, "%lld blocks of channels in %lld groups",
+                  (long long)scan_channel_blocks(d, TILE_CHANNELS), (long long)d.G);
     return MBA_OK;
 }
 
 /* ---- partitioning ---- */
-
-/* Refuses views that cannot be packed where the saved states prescribe packs. */
-#define REFUSE_PACKS(n, d, kept, back) \
-    MBA_REFUSE_IF((kept) && (kept)->type.dim[0] < (d).B && !can_pack(n, d, back), \
-                  "packed sequences in rows of uneven strides")
 
 /* Time in units of a block's tile: waves of blocks, each as long as an item plus two tiles for prologue and
  * epilogue. */
 static double time_of(scan_dims d, int64_t items, int64_t width, int64_t resident)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const double         rounds = (double)mba_ceil(items * channel_blocks(d, width), resident);
+    const double         rounds = (double)mba_ceil(items * scan_channel_blocks(d, width), resident);
     return rounds * (double)(c.tiles + 2) * (c.segments > 1 ? 1.6 : 1); // 1.6: the carry pass
 }
 
 /* The number of items with the least time. kept: states that the forward saves prescribe which sequences are packed. */
-static int64_t best_items(scan_dims d, int64_t width, int64_t resident, bool packs, const mba_tensor *kept,
-                          double *time)
+int64_t scan_best_items(scan_dims d, int64_t width, int64_t resident, bool packs, const mba_tensor *kept, double *time)
 {
     int64_t best = kept ? kept->type.dim[0] : d.B;
     if (best < d.B) {
@@ -156,10 +147,10 @@ static int64_t forward_resident(scan_dims d, int64_t width, const mba_machine *m
 /* ---- launches: kernels of the same name in *_cuda.cu ---- */
 
 /* Sub-segments per segment in the pass for states between segments: segments alone may leave SMs idle. */
-static int64_t carry_parts(scan_dims d, int64_t items, const mba_machine *m)
+int64_t scan_carry_parts(scan_dims d, int64_t items, const mba_machine *m)
 {
     const scan_partition c = scan_partition_of(d, items);
-    const int64_t        blocks = (items - d.B) * channel_blocks(d, TILE_CHANNELS);
+    const int64_t        blocks = (items - d.B) * scan_channel_blocks(d, TILE_CHANNELS);
     int64_t              sub = 1;
     while (items > d.B && d.L % c.segment == 0 && blocks * sub < 8 * (int64_t)m->sm && c.segment % (2 * sub * TILE) == 0
            && c.segment / (2 * sub) >= SEGMENT_MIN)
@@ -184,23 +175,23 @@ static void plan_combine(mba_plan *p, scan_dims d, int64_t items, int64_t sub, b
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
-static void plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
+void scan_plan_carries(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t sub, bool back)
 {
     const scan_partition c = scan_partition_of(d, items);
     const int64_t        N = scan_group_states(d.N);
     const double         values = 2.0 * TILE * TILE_CHANNELS, elements = values * (double)N;
     mba_launch          *l = mba_plan_launch(p, "scan_carry", MBA_VECTOR, items * sub, (int)(8 * N));
-    l->grid[1] = channel_blocks(d, TILE_CHANNELS);
+    l->grid[1] = scan_channel_blocks(d, TILE_CHANNELS);
     l->grid[2] = state_groups(d);
     l->regs = back ? 106 : 98;
     mba_phase_work(l, MBA_LOOP, (double)mba_ceil(c.tiles, 2 * sub), NULL);
-    load_operand(l, n, DELTA, values);
-    if (!back) load_operand(l, n, U, values);
+    scan_load(l, n, DELTA, values);
+    if (!back) scan_load(l, n, U, values);
     if (back) {
-        load_operand(l, n, DOUT, values);
-        load_operand(l, n, Z, values);
+        scan_load(l, n, DOUT, values);
+        scan_load(l, n, Z, values);
     }
-    load_states(l, n, d, TILE_CHANNELS, back ? CM : BM, back ? CM : BM, 2.0 * TILE / (double)state_groups(d));
+    scan_load_states(l, n, d, TILE_CHANNELS, back ? CM : BM, back ? CM : BM, 2.0 * TILE / (double)state_groups(d));
     mba_phase_work(l, MBA_BARRIER, 2, NULL);
     mba_phase_work(l, MBA_SFU, elements + values, NULL);
     mba_phase_work(l, MBA_FMA, 3 * elements + 12 * values, NULL);
@@ -226,9 +217,9 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     const int64_t        N = scan_group_states(d.N);
     const double groups = (double)state_groups(d), values = (double)(TILE * width), elements = values * (double)N;
     const double e = (double)mba_dtype_bytes(n->in[U]->type.dtype);
-    if (c.segments > 1) plan_carries(p, n, d, items, 1, false);
+    if (c.segments > 1) scan_plan_carries(p, n, d, items, 1, false);
     mba_launch *l = mba_plan_launch(p, "scan_fwd_tiles", MBA_MIXED, items, forward_threads(d, width));
-    l->grid[1] = channel_blocks(d, width);
+    l->grid[1] = scan_channel_blocks(d, width);
     l->regs = 80;
     l->smem_bytes = (size_t)(8 * TILE * (width + width + 8 + 2 * (N + 8) + (N == 16 ? 2 : 1) * (width + 4))
                              + 64 * width * (int64_t)e + 8 * width + ORIGINS_BYTES);
@@ -239,27 +230,27 @@ static void plan_forward(mba_plan *p, const mba_node *n, scan_dims d, int64_t it
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * 4, NULL);
     if (states) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_KEPT), 4.0 * (double)(width * N));
-    else store_operand(l, n, KEPT, (double)(TILE_SAVES * width * N));
+    else scan_store(l, n, KEPT, (double)(TILE_SAVES * width * d.N) / groups);
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_launch_role(l, ELEMENT_THREADS / 32);
     mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
-    load_operand(l, n, U, values);
-    load_operand(l, n, DELTA, values);
-    load_operand(l, n, Z, values / groups);
-    load_states(l, n, d, width, BM, CM, TILE / groups);
+    scan_load(l, n, U, values);
+    scan_load(l, n, DELTA, values);
+    scan_load(l, n, Z, values / groups);
+    scan_load_states(l, n, d, width, BM, CM, TILE / groups);
     mba_phase_work(l, MBA_SFU, values * (n->in[Z] && !states ? 2 : 1), NULL);
     mba_phase_work(l, MBA_FMA, values * 16, NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
     if (!states || n->out[DZ]) plan_partial(l, d, values);
     if (!states) {
-        store_operand(l, n, OUT, values / groups);
-        store_operand(l, n, YS, values / groups);
+        scan_store(l, n, OUT, values / groups);
+        scan_store(l, n, YS, values / groups);
     } else if (n->out[DZ]) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_YS), values * e / groups);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* Scratch of segments, and of sums over groups of states, `sums` values per token and channel. */
-static void scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back, int sums)
+void scan_scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t sub, bool back, int sums)
 {
     const size_t steps = items > d.B ? sizeof(float) * (size_t)(items * d.D) : 0,
                  state = steps * (size_t)scan_padded_states(d.N);
@@ -273,14 +264,14 @@ static void scratch_segments(mba_plan *p, scan_dims d, int64_t items, int64_t su
 mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(tiles_takes(n, m));
+    MBA_TRY(scan_takes(n, m));
     REFUSE_PACKS(n, d, n->out[KEPT], false);
     int64_t items = 0, width = 0;
     double  best = 0;
     for (int i = 0; i < 2; i++) {
         double        t;
-        const int64_t w = forward_widths[i].width,
-                      k = best_items(d, w, forward_resident(d, w, m), can_pack(n, d, false), n->out[KEPT], &t);
+        const int64_t w = forward_widths[i].width, k = scan_best_items(d, w, forward_resident(d, w, m),
+                                                                       scan_can_pack(n, d, false), n->out[KEPT], &t);
         t *= forward_widths[i].us;
         if (!width || t < best) {
             best = t;
@@ -288,7 +279,7 @@ mba_status selective_scan_tiles_plan(mba_plan *p, const mba_node *n, const mba_m
             width = w;
         }
     }
-    scratch_segments(p, d, items, 1, false, 1);
+    scan_scratch_segments(p, d, items, 1, false, 1);
     plan_forward(p, n, d, items, width, false);
     return MBA_OK;
 }
@@ -301,7 +292,7 @@ enum { SPECIALIZED16_MIN = 256 };                               // shortest sequ
 static mba_status specialized_takes(const mba_node *n, const mba_machine *m, bool back)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(tiles_takes(n, m));
+    MBA_TRY(scan_takes(n, m));
     MBA_REFUSE_IF(d.N != 8 && d.N != 16, "%lld states: wants 8 or 16", (long long)d.N);
     MBA_REFUSE_IF(d.D / d.G % 4, "groups of %lld channels: wants a multiple of 4", (long long)(d.D / d.G));
     MBA_REFUSE_IF(!all_vec4_aligned(n, d.D, back), "rows that do not begin at multiples of four values");
@@ -358,7 +349,7 @@ static double wave_time(int64_t blocks, int64_t sm, const tile_time *p)
 /* Time of the pass over `items` in blocks of `width` channels, with the carry pass. */
 static double specialized_us(scan_dims d, int64_t items, int64_t width, const mba_machine *m, const tile_time *at)
 {
-    const int64_t blocks = channel_blocks(d, width);
+    const int64_t blocks = scan_channel_blocks(d, width);
     const int64_t before = items > d.B ? (items - d.B) * blocks : 0; // the last segment needs none
     const double  main = wave_time(before && at->first_segments ? before : items * blocks, m->sm, at);
     const double  first_segments = at->first_segments && before ? (double)d.B / (double)(items - d.B) : 0;
@@ -410,7 +401,7 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     const double         whole = carry ? (double)d.B / (double)launched(d, items) : 1; // share that runs the full pass
     mba_launch          *l = mba_plan_launch(p, half ? "scan_fwd_specialized16" : "scan_fwd_specialized", MBA_MIXED,
                                              launched(d, items), four_warps ? 256 : 192);
-    l->grid[1] = channel_blocks(d, width);
+    l->grid[1] = scan_channel_blocks(d, width);
     l->regs = 80;
     l->smem_bytes = (size_t)(buffers * 4 * TILE
                                  * (9 * width / 8 + width + 8 + (half ? 2 * (d.N + 8) + 2 * (width + 4) : d.N + 64))
@@ -423,28 +414,28 @@ static void plan_specialized(mba_plan *p, const mba_node *n, scan_dims d, int64_
     mba_phase_work(l, MBA_SMEM, elements * 3, NULL);
     mba_phase_work(l, MBA_SFU, elements, NULL);
     mba_phase_work(l, MBA_FMA, elements * (2.5 + whole), NULL);
-    store_operand(l, n, KEPT, whole * (double)(TILE_SAVES * width * d.N));
+    scan_store(l, n, KEPT, whole * (double)(TILE_SAVES * width * d.N));
     mba_phase_work(l, MBA_END, 0, NULL);
     if (carry) mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_ENDS), 4.0 * (double)(width * d.N));
     mba_launch_role(l, four_warps ? 4 : 2);
     mba_phase_work(l, MBA_LOOP, (double)c.tiles, NULL);
-    load_operand(l, n, U, values);
-    load_operand(l, n, DELTA, values);
-    load_operand(l, n, Z, whole * values);
-    load_states(l, n, d, width, BM, BM, TILE);
-    load_states(l, n, d, width, CM, CM, whole * TILE);
+    scan_load(l, n, U, values);
+    scan_load(l, n, DELTA, values);
+    scan_load(l, n, Z, whole * values);
+    scan_load_states(l, n, d, width, BM, BM, TILE);
+    scan_load_states(l, n, d, width, CM, CM, whole * TILE);
     mba_phase_work(l, MBA_SFU, values * (n->in[Z] ? 1 + whole : 1), NULL);
     mba_phase_work(l, MBA_FMA, values * (14 + 18 * whole), NULL);
     mba_phase_work(l, MBA_RING_FILL, 0, NULL);
-    store_operand(l, n, OUT, whole * values);
-    store_operand(l, n, YS, whole * values);
+    scan_store(l, n, OUT, whole * values);
+    scan_store(l, n, YS, whole * values);
     mba_phase_work(l, MBA_END, 0, NULL);
 }
 
 /* Three roles per block take 8 and 2 % less time with 1 and 3 blocks per SM (measured); four such blocks do not fit. */
 static bool takes_three_roles(scan_dims d, int64_t items, const mba_machine *m)
 {
-    return d.N == 16 && launched(d, items) * channel_blocks(d, SPECIALIZED_STATES / d.N) <= 3 * (int64_t)m->sm;
+    return d.N == 16 && launched(d, items) * scan_channel_blocks(d, SPECIALIZED_STATES / d.N) <= 3 * (int64_t)m->sm;
 }
 
 /* Blocks of 16 channels with whole sequences, where 32 channels would leave SMs idle or need segments. */
@@ -462,7 +453,7 @@ mba_status selective_scan_specialized_plan(mba_plan *p, const mba_node *n, const
     REFUSE_PACKS(n, d, n->out[KEPT], false);
     const int64_t width = SPECIALIZED_STATES / d.N;
     const int64_t items = specialized_items(d, width, m, d.N == 16 ? &forward_time : &forward_time_8, n->out[KEPT],
-                                            can_pack(n, d, false));
+                                            scan_can_pack(n, d, false));
     const bool    half = takes_specialized16(d, items, m), segments = items > d.B && !half;
     const size_t  state = segments ? sizeof(float) * (size_t)(items * d.D) : 0;
     if (segments) {
@@ -500,16 +491,16 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     const double         groups = (double)state_groups(d), values = (double)(TILE * CH), elements = values * (double)N;
     mba_launch *l = mba_plan_launch(p, from_saved ? "scan_bwd_specialized" : "scan_bwd_tiles", MBA_MIXED, items,
                                     (int)(8 * N));
-    l->grid[1] = channel_blocks(d, CH);
+    l->grid[1] = scan_channel_blocks(d, CH);
     l->regs = from_saved ? (N == 16 ? 161 : 167) : 168;
     l->smem_bytes = backward_smem(N, e, from_saved);
     mba_phase_work(l, MBA_LOOP, groups * (double)c.tiles, NULL);
     static const int streams[] = { U, DELTA, Z, DOUT };
-    for (int i = 0; i < 4; i++) load_operand(l, n, streams[i], values);
-    load_states(l, n, d, CH, BM, CM, TILE / groups);
+    for (int i = 0; i < 4; i++) scan_load(l, n, streams[i], values);
+    scan_load_states(l, n, d, CH, BM, CM, TILE / groups);
     if (from_saved) {
-        load_operand(l, n, YS_IN, values);
-        load_operand(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
+        scan_load(l, n, YS_IN, values);
+        scan_load(l, n, KEPT_IN, (double)(TILE_SAVES * CH * N));
     } else {
         if (n->out[DZ]) mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_YS), values * (double)e / groups);
         mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_KEPT), (double)(CH * N * 4));
@@ -519,61 +510,62 @@ static void plan_backward(mba_plan *p, const mba_node *n, scan_dims d, int64_t i
     mba_phase_work(l, MBA_FMA, (from_saved ? 12 : 18) * elements + 30 * values, NULL);
     mba_phase_work(l, MBA_SMEM, 8 * elements, NULL);
     plan_partial(l, d, 2 * values);
-    store_operand(l, n, DU, values / groups);
-    store_operand(l, n, DDELTA, values / groups);
-    store_operand(l, n, DZ, values / groups);
+    scan_store(l, n, DU, values / groups);
+    scan_store(l, n, DDELTA, values / groups);
+    scan_store(l, n, DZ, values / groups);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_BC), (double)(TILE * 2 * N * 4));
     mba_phase_work(l, MBA_END, 0, NULL);
     mba_phase_move(l, MBA_STORE, MBA_ARG_SCRATCH(CU_SUMS), (double)(CH * (d.N + 2) * 4));
 }
 
-/* scan_sums_bc and scan_sums_items: the second stage of sums, for both variants. */
-static void plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items)
+/* scan_sums_bc and scan_sums_items: the second stage of sums, for all variants. */
+void scan_plan_sums(mba_plan *p, const mba_node *n, scan_dims d, int64_t items, int64_t states)
 {
-    enum { VALUES = 4 * 256 }; // per block, half of dB and half of dC
-    const int64_t N = scan_padded_states(d.N), blocks = mba_ceil(d.D / d.G, TILE_CHANNELS);
-    mba_launch   *l = mba_plan_launch(p, "scan_sums_bc", MBA_VECTOR, mba_ceil(d.B * d.L * d.G * 2 * N, VALUES), 256);
+    const int64_t values = (states % 4 ? 1 : 4) * 256; // per block, half of dB and half of dC
+    const int64_t blocks = mba_ceil(d.D / d.G, TILE_CHANNELS);
+    const double  real = (double)values / 2 * (double)d.N / (double)states;
+    mba_launch *l = mba_plan_launch(p, "scan_sums_bc", MBA_VECTOR, mba_ceil(d.B * d.L * d.G * 2 * states, values), 256);
     l->regs = 40;
-    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_BC), 4.0 * VALUES * (double)blocks);
-    mba_phase_work(l, MBA_FMA, VALUES * (double)blocks, NULL);
-    store_operand(l, n, DB, VALUES / 2 * (double)d.N / (double)N);
-    store_operand(l, n, DC, VALUES / 2 * (double)d.N / (double)N);
+    mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_BC), 4.0 * (double)(values * blocks));
+    mba_phase_work(l, MBA_FMA, (double)(values * blocks), NULL);
+    scan_store(l, n, DB, real);
+    scan_store(l, n, DC, real);
     l = mba_plan_launch(p, "scan_sums_items", MBA_VECTOR, mba_ceil(d.D * (d.N + 2), 32), 512);
     l->regs = 32;
     mba_phase_move(l, MBA_LOAD, MBA_ARG_SCRATCH(CU_SUMS), 128.0 * (double)items);
     mba_phase_work(l, MBA_FMA, 32.0 * (double)items, NULL);
     mba_phase_work(l, MBA_BARRIER, 1, NULL);
-    store_operand(l, n, DA_LOG, 32);
+    scan_store(l, n, DA_LOG, 32);
 }
 
 /* Scratch: dB and dC per block of channels, and parameter gradients per item. */
-static void scratch_sums(mba_plan *p, scan_dims d, int64_t items)
+void scan_scratch_sums(mba_plan *p, scan_dims d, int64_t items, int64_t states)
 {
-    const int64_t rows = channel_blocks(d, TILE_CHANNELS) * d.B * d.L;
-    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(rows * 2 * scan_padded_states(d.N)));
+    const int64_t rows = scan_channel_blocks(d, TILE_CHANNELS) * d.B * d.L;
+    mba_plan_scratch(p, "dB, dC", sizeof(float) * (size_t)(rows * 2 * states));
     mba_plan_scratch(p, "sums", sizeof(float) * (size_t)(items * d.D * (d.N + 2)));
 }
 
 mba_status selective_scan_bwd_tiles_plan(mba_plan *p, const mba_node *n, const mba_machine *m)
 {
     const scan_dims d = scan_dims_of(n);
-    MBA_TRY(tiles_takes(n, m));
+    MBA_TRY(scan_takes(n, m));
     double        time, wide;
     const int64_t each = 384 / (8 * scan_group_states(d.N)), resident = m->sm * (each < 8 ? each : 8); // shared memory
-    const int64_t items = best_items(d, TILE_CHANNELS, resident, can_pack(n, d, true), NULL, &time);
+    const int64_t items = scan_best_items(d, TILE_CHANNELS, resident, scan_can_pack(n, d, true), NULL, &time);
     const scan_partition c = scan_partition_of(d, items);
-    const int64_t        sub = carry_parts(d, items, m);
+    const int64_t        sub = scan_carry_parts(d, items, m);
     const size_t         e = mba_dtype_bytes(n->in[U]->type.dtype);
     time = forward_widths[1].us * time_of(d, items, TILE_CHANNELS, forward_resident(d, TILE_CHANNELS, m));
     wide = forward_widths[0].us * time_of(d, items, 2 * TILE_CHANNELS, forward_resident(d, 2 * TILE_CHANNELS, m));
-    scratch_segments(p, d, items, sub, true, 2);
+    scan_scratch_segments(p, d, items, sub, true, 2);
     mba_plan_scratch(p, "kept states", sizeof(float) * (size_t)(items * c.tiles * d.D * scan_padded_states(d.N)));
     mba_plan_scratch(p, "y", n->out[DZ] ? e * (size_t)(d.B * d.L * d.D) : 0);
-    scratch_sums(p, d, items);
+    scan_scratch_sums(p, d, items, scan_padded_states(d.N));
     plan_forward(p, n, d, items, wide < time ? 2 * TILE_CHANNELS : TILE_CHANNELS, true);
-    if (c.segments > 1) plan_carries(p, n, d, items, sub, true);
+    if (c.segments > 1) scan_plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, false);
-    plan_sums(p, n, d, items);
+    scan_plan_sums(p, n, d, items, scan_padded_states(d.N));
     return MBA_OK;
 }
 
@@ -585,14 +577,14 @@ mba_status selective_scan_bwd_specialized_plan(mba_plan *p, const mba_node *n, c
     REFUSE_PACKS(n, d, n->in[KEPT_IN], true);
     const int64_t items = specialized_items(d, TILE_CHANNELS, m, d.N == 16 ? &backward_time : &backward_time_8,
                                             n->in[KEPT_IN], false);
-    const int64_t sub = carry_parts(d, items, m);
-    scratch_segments(p, d, items, sub, true, 0);
+    const int64_t sub = scan_carry_parts(d, items, m);
+    scan_scratch_segments(p, d, items, sub, true, 0);
     mba_plan_scratch(p, "no states", 0);
     mba_plan_scratch(p, "no y", 0);
-    scratch_sums(p, d, items);
+    scan_scratch_sums(p, d, items, scan_padded_states(d.N));
     plan_align(p, n, d);
-    if (items > d.B) plan_carries(p, n, d, items, sub, true);
+    if (items > d.B) scan_plan_carries(p, n, d, items, sub, true);
     plan_backward(p, n, d, items, true);
-    plan_sums(p, n, d, items);
+    scan_plan_sums(p, n, d, items, scan_padded_states(d.N));
     return MBA_OK;
 }

@@ -65,8 +65,11 @@ enum {
     TILE = 16,             /* tokens per tile */
     SAVE_EVERY = TILE / 2, /* tokens between states that the forward saves for the backward */
     TILE_CHANNELS = 32,    /* channels per block; in the forward of `tiles` this or twice as many */
-    PACK_MAX = 16,         /* most short sequences that one item holds */
-    PACKS_MIN = 512,       /* fewest blocks of 32 channels that packing may leave */
+    CHUNKED_WARPS = 8,     /* most warps per block of `chunked`, each with SAVE_EVERY tokens */
+    CHUNKED_WARPS_BACK = 4,
+    CHUNKED_STATES = 4, /* most states of `chunked` */
+    PACK_MAX = 16,      /* most short sequences that one item holds */
+    PACKS_MIN = 512,    /* fewest blocks of 32 channels that packing may leave */
 };
 
 /* The CUDA kernels process states in groups of 4, 8 or 16; scratch has room for whole groups. */
@@ -91,10 +94,10 @@ static inline scan_partition scan_partition_of(scan_dims d, int64_t items)
     return c;
 }
 
-/* With bf16 activations, 8 or 16 states and groups of a multiple of 4 channels (`specialized`; CUDA only) the forward
- * saves for the backward: KEPT (items, rows, D, N) fp32, the state before every SAVE_EVERY tokens, and YS, y before the
- * gate. An item is a sequence, or a pack of short ones so that tiles are full. The shape alone decides, and both passes
- * follow it. */
+/* What the forward saves for the backward with bf16 activations (CUDA only): KEPT (items, rows, D, N) fp32, the state
+ * before every SAVE_EVERY tokens, with 1 to 4 states (`chunked`), or 8 or 16 and groups of a multiple of 4 channels
+ * (`specialized`); for `specialized` also YS, y before the gate. An item is a sequence, or a pack of short ones so that
+ * tiles are full. The shape alone decides, and both passes follow it. */
 bool scan_even_rows(const mba_tensor *t, int64_t width); /* one row stride over the whole batch */
 
 /* Scratch of the CUDA plans, in this order; unused ones have no bytes. STARTS, ENDS: initial and final state per item;
@@ -122,6 +125,8 @@ MBA_CPU_DECLARE(selective_scan_fwd);
 MBA_CPU_DECLARE(selective_scan_bwd);
 mba_plan_fn   selective_scan_specialized_plan, selective_scan_bwd_specialized_plan;
 mba_launch_fn selective_scan_specialized_cuda, selective_scan_bwd_specialized_cuda;
+mba_plan_fn   selective_scan_chunked_plan, selective_scan_bwd_chunked_plan;
+mba_launch_fn selective_scan_chunked_cuda, selective_scan_bwd_chunked_cuda;
 mba_plan_fn   selective_scan_tiles_plan, selective_scan_bwd_tiles_plan;
 mba_launch_fn selective_scan_tiles_cuda, selective_scan_bwd_tiles_cuda;
 

@@ -3,8 +3,8 @@
  * blocks of channels (dB, dC) and items (dA_log, dD, ddt_bias) leave in scratch. All variants use them.
  *
  * kernel     scan_sums_bc       dB, dC (tokens, G, N) = sum over the blocks of channels of their group
- * takes      everything; four values per thread
- * launch     grid ceil(tokens G 2N / 4 / 256), block 256; N padded to whole groups of states
+ * takes      everything; four values per thread, or one where a row of states is not a multiple of four
+ * launch     grid ceil(tokens G 2N / 4 / 256), block 256; N: states in a row of scratch
  * resources  sm_90a, CUDA 13.0: 40 registers, no spill  [docs]
  * moves      one fp32 per block of channels and value in, one value out: bound by DRAM
  * measured   H200: 38.7 us, 89 % of floor (memory), DRAM 77 % busy; mamba-370m, 4 x 4096  [docs]
@@ -18,9 +18,9 @@
  * order      fixed: by shape */
 #include "ops/selective_scan/selective_scan_cuda.cuh"
 
-template <typename T> __global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan_operands<T> p)
+template <typename T, int V>
+__global__ void __launch_bounds__(256) scan_sums_bc(const __grid_constant__ scan_operands<T> p)
 {
-    constexpr int V = 4;
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x, N = p.padded, per = 2 * N / V;
     if (i >= p.tokens * p.G * per) return;
     const int64_t           v = i % per * V, g = i / per / p.tokens, token = i / per % p.tokens; // coalesced
@@ -33,7 +33,8 @@ template <typename T> __global__ void __launch_bounds__(256) scan_sums_bc(const 
 #pragma unroll 8
     for (int k = 0; k < p.blocks; k++) {
         float x[V];
-        load(x, from + k * p.tokens * 2 * N);
+        if (V == 1) x[0] = from[k * p.tokens * 2 * N];
+        else load(x, from + k * p.tokens * 2 * N);
 #pragma unroll
         for (int e = 0; e < V; e++) s[e] += x[e];
     }
@@ -75,7 +76,8 @@ template <typename T> __global__ void __launch_bounds__(512) scan_sums_items(con
 
 template <typename T> mba_status scan_sums(const mba_call *c, int k, const scan_operands<T> &p)
 {
-    MBA_KERNEL(c, k, scan_sums_bc<T>, p);
+    auto *add_bc = p.padded % 4 ? scan_sums_bc<T, 1> : scan_sums_bc<T, 4>;
+    MBA_KERNEL(c, k, add_bc, p);
     MBA_KERNEL(c, k + 1, scan_sums_items<T>, p);
     return MBA_OK;
 }
