@@ -8,7 +8,7 @@
 
 ROOT holds the checkouts (src/) and the extensions (extbuild/); FOLDER the scripts that run them: d_train.py (language
 models, here with a compiled loss, median of 10), e_vision.py (vision_step.py builds on it), f_graph.py (Graph-Mamba,
-its layers compiled here; graphs differ in shape, so no CUDA graph), median of 24. Peers have fused AdamW and, but for
+as it is and with its layers compiled; graphs differ in shape, so no CUDA graph), median of 24. Peers have fused AdamW and, but for
 graphs, the whole step as a CUDA graph; "bf16" has parameters and optimizer states in bf16 too, which ours has not. Ours
 is the median of --repeats before the peer and again after it; times ahead are those of the slower one, `ahead_of_busy`
 beside the sum of the peer's kernels. Images are copied to the GPU within a step on both sides.
@@ -42,14 +42,20 @@ def language(ours, theirs, modes, baseline, default, limit=""):
                        for mode in modes])
 
 
-def graphs(title):
-    """One of f_graph.py's models, compiled. GatedGCN's update deletes an attribute that a compiled layer never sets."""
-    return ("import f_graph as f; f.stubs(); from graphgps.layer.gps_layer import GPSLayer; "
-            "from graphgps.layer.gatedgcn_layer import GatedGCNLayer; "
-            "GatedGCNLayer.update = lambda self, aggr_out, Ax: (Ax + aggr_out, self.e); "
-            "GPSLayer.forward = f.torch.compile(GPSLayer.forward, dynamic=True); adamw = f.torch.optim.AdamW; "
-            "f.torch.optim.AdamW = lambda p, **k: adamw(p, **k, fused=True); "
-            f"f.guard = lambda title, *go: title == {title!r} and go[0](*go[1:]); f.main()")
+def graphs(title, **match):
+    """One of f_graph.py's models, as it is and compiled. GatedGCN's update deletes an attribute that a compiled layer
+    never sets."""
+    begin = ("import f_graph as f; f.stubs(); adamw, emit = f.torch.optim.AdamW, f.emit; "
+             "f.torch.optim.AdamW = lambda p, **k: adamw(p, **k, fused=True); ")
+    compiled = ("from graphgps.layer.gps_layer import GPSLayer; "
+                "from graphgps.layer.gatedgcn_layer import GatedGCNLayer; "
+                "update = lambda self, aggr_out, Ax: (Ax + aggr_out, self.e); update.__name__ = 'update'; "
+                "GatedGCNLayer.update = update; "
+                "GPSLayer.forward = f.torch.compile(GPSLayer.forward, dynamic=True); ")
+    end = (f"f.guard = lambda title, *go: title == {title!r} and go[0](*go[1:]); "
+           "f.emit = lambda sec, **k: emit(sec, variant={!r}, **k); f.main()")
+    return [(["-c", begin + code + end.format(way)], dict(sec="F", variant=way, **match))
+            for way, code in (("eager", ""), ("compiled", compiled))]
 
 
 def whole(peers, *ours, busy=0):
@@ -66,10 +72,10 @@ ROWS = {
     "mambavision-t": whole([([os.path.join(HERE, "vision_step.py"), mode],
                              dict(sec="E", batch=128, mode=mode, variant="compiled")) for mode in ("bf16", "amp")],
                            ("default", "--model mambavision-t --batch 128", 1.8)),
-    "peptides": whole([(["-c", graphs("F pep128")], dict(sec="F", tag="peptides", graphs=128))],
+    "peptides": whole(graphs("F pep128", tag="peptides", graphs=128),
                       ("default", "--model graphmamba-peptides-func --graphs 128", 3),
                       ("fp32", "--model graphmamba-peptides-func --graphs 128 --precision fp32", None), busy=3),
-    "voc": whole([(["-c", graphs("F voc")], dict(sec="F", tag="voc", kind="Mamba_Hybrid_Degree_Noise_Bucket"))],
+    "voc": whole(graphs("F voc", tag="voc", kind="Mamba_Hybrid_Degree_Noise_Bucket"),
                  ("default", "--model graphmamba-voc --graphs 32", 3),
                  ("fp32, their edges", f"--model graphmamba-voc --graphs 32 {FULL}", None), busy=3),
 }
@@ -108,7 +114,7 @@ def side(o, name):
     """Lines of the table for one row: every way that ours is run, beside every mode of the peer."""
     row = ROWS[name]
     before = [our_step(o, a) for _, a, _ in row["ours"]]
-    peers = [(match.get("mode", "compiled"), peer_step(o, program, match)) for program, match in row["peers"]]
+    peers = [(match.get("mode") or match["variant"], peer_step(o, program, match)) for program, match in row["peers"]]
     after = before if o.short else [our_step(o, a) for _, a, _ in row["ours"]]
     for (way, _, asked), first, second in zip(row["ours"], before, after):
         for mode, peer in peers:
