@@ -8,10 +8,10 @@
 
 ROOT holds the checkouts (src/) and the extensions (extbuild/); FOLDER the scripts that run them: d_train.py (language
 models, here with a compiled loss, median of 10), e_vision.py (vision_step.py builds on it), f_graph.py (Graph-Mamba,
-as it is and with its layers compiled; graphs differ in shape, so no CUDA graph), median of 24. Peers have fused AdamW and, but for
-graphs, the whole step as a CUDA graph; "bf16" has parameters and optimizer states in bf16 too, which ours has not. Ours
-is the median of --repeats before the peer and again after it; times ahead are those of the slower one, `ahead_of_busy`
-beside the sum of the peer's kernels. Images are copied to the GPU within a step on both sides.
+as it is and with its layers compiled; graphs differ in shape, so no CUDA graph), median of 24. Peers have fused AdamW
+and, but for graphs, the whole step as a CUDA graph; "bf16" has parameters and optimizer states in bf16 too, which ours
+has not. Ours is the median of --repeats before the peer and again after it; times ahead are those of the slower one,
+`ahead_of_busy` beside the sum of the peer's kernels. Images are copied to the GPU within a step on both sides.
 
 OUT gets side.csv, whose lines are printed as they come, ours.txt (what our steps print), results.jsonl and peers.log
 (what the peers' scripts say). Ends with 1 if a step is missing or slower than what was asked of it."""

@@ -10,7 +10,7 @@
  *            scratch
  * takes      everything; rows aligned to four values are loaded as vectors
  * launch     grid (items, blocks of 32 or 64 channels), block CH N/4 + 128, dynamic smem 21 to 58 KB
- * resources  sm_90a, CUDA 13.0: 77 to 114 registers, no spill  [docs]
+ * resources  sm_90a, CUDA 13.0: 77 to 96 registers, no spill  [docs]
  *            blocks per SM: 2 of 384 threads, 3 of 256, 4 of 192
  * moves      u, delta, z, B, C in, out once each: bound by exponentials and instruction issue, not by DRAM
  * floor      4 x 4096 x 4096, N = 16, bf16: one exponential per element, 331 us at 16 per clock and SM, 1.73 GHz
