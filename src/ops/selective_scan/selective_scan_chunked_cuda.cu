@@ -195,6 +195,20 @@ static __device__ __forceinline__ void store_states(const T (&v)[PAIRS], const c
     }
 }
 
+/* Begins to load what a round needs: operands by copies, B and C into `v`. */
+template <typename T, bool BACK>
+static __device__ __forceinline__ void load_round(T (&v)[PAIRS], const chunk_smem<T, BACK> &sm,
+                                                  const scan_operands<T> &p, const lane_work &w, int buffer, int t0,
+                                                  bool gated)
+{
+    copy_chunk(sm.staged(buffer, STAGED_U), sm.at->u, p.u, p, w, t0);
+    copy_chunk(sm.staged(buffer, STAGED_DELTA), sm.at->delta, p.delta, p, w, t0);
+    if (gated) copy_chunk(sm.staged(buffer, STAGED_Z), sm.at->z, p.z, p, w, t0);
+    if (BACK) copy_chunk(sm.staged(buffer, STAGED_DOUT), sm.at->dout, p.dout, p, w, t0);
+    copy_async_commit();
+    read_states(v, sm, p, w, t0);
+}
+
 static __device__ __forceinline__ void read_chunk(float (&v)[CHUNK], const float *from)
 {
     static_assert(CHUNK == 8, "two vectors");
@@ -276,14 +290,7 @@ __global__ void __launch_bounds__(LANES *CHUNKED_WARPS, 3) scan_fwd_chunked(cons
     const float                          bias = p.bias ? p.bias[ch] : 0, skip = p.skip ? p.skip[ch] : 0;
     const bool                           gated = p.z.at && p.out.at;
     T                                    next[PAIRS];
-    auto                                 load = [&](int buffer, int t0) {
-        copy_chunk(sm.staged(buffer, STAGED_U), sm.at->u, p.u, p, w, t0);
-        copy_chunk(sm.staged(buffer, STAGED_DELTA), sm.at->delta, p.delta, p, w, t0);
-        if (gated) copy_chunk(sm.staged(buffer, STAGED_Z), sm.at->z, p.z, p, w, t0);
-        copy_async_commit();
-        read_states(next, sm, p, w, t0);
-    };
-    load(0, w.warp * CHUNK);
+    load_round(next, sm, p, w, 0, w.warp * CHUNK, gated);
     for (int first = 0, buffer = 0; first < length; first += round, buffer ^= 1) {
         const int t0 = first + w.warp * CHUNK, count = min(length - t0, (int)CHUNK);
         float     dt[CHUNK], x[CHUNK], y[CHUNK], a[CHUNK], steps = 0;
@@ -292,7 +299,7 @@ __global__ void __launch_bounds__(LANES *CHUNKED_WARPS, 3) scan_fwd_chunked(cons
         copy_async_wait<0>();
         __syncwarp(); // all lanes' copies are there, and the round before has been read
         store_states(next, sm, w);
-        if (first + round < length) load(buffer ^ 1, t0 + round);
+        if (first + round < length) load_round(next, sm, p, w, buffer ^ 1, t0 + round, gated);
         read_staged(x, sm.staged(buffer, STAGED_U), w);
         read_staged(dt, sm.staged(buffer, STAGED_DELTA), w);
         const uint32_t resets = resets_of(p, sm, w, t0);
@@ -431,12 +438,7 @@ __global__ void __launch_bounds__(LANES *CHUNKED_WARPS_BACK, 3)
     float                                dD = 0, dbias = 0, start = 0;
     T                                    next[PAIRS];
     auto                                 load = [&](int buffer, int t0) {
-        copy_chunk(sm.staged(buffer, STAGED_U), sm.at->u, p.u, p, w, t0);
-        copy_chunk(sm.staged(buffer, STAGED_DELTA), sm.at->delta, p.delta, p, w, t0);
-        copy_chunk(sm.staged(buffer, STAGED_Z), sm.at->z, p.z, p, w, t0);
-        copy_chunk(sm.staged(buffer, STAGED_DOUT), sm.at->dout, p.dout, p, w, t0);
-        copy_async_commit();
-        read_states(next, sm, p, w, t0);
+        load_round(next, sm, p, w, buffer, t0, true);
         if (t0 < length) start = kept_of(p, sm, w, t0)[0];
     };
     int first = (length - 1) / round * round;

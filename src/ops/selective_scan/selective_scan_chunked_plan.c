@@ -28,7 +28,7 @@ static mba_launch *plan_rounds(mba_plan *p, const mba_node *n, scan_dims d, int6
     const int64_t        warps = chunks < most ? chunks : most;
     mba_launch          *l = mba_plan_launch(p, kernel, MBA_VECTOR, items, 32 * (int)warps);
     l->grid[1] = scan_channel_blocks(d, TILE_CHANNELS);
-    l->smem_bytes = ORIGINS_BYTES
+    l->smem_bytes = ORIGINS_BYTES // chunk_smem: passages, states of warps, staged chunks
                     + (size_t)(most * d.N * (4 * TILE_CHANNELS * (back ? 7 : 6) + 8 * SAVE_EVERY)
                                + most * 2 * (back ? 4 : 3) * SAVE_EVERY * TILE_CHANNELS * e);
     *values = (double)(warps * SAVE_EVERY * TILE_CHANNELS);

@@ -62,14 +62,14 @@ size_t selective_scan_bwd_thread_floats(scan_dims d);
 /* ---- CUDA: partitioning. Plan and launcher call the same function with the plan's grid, so that they agree ---- */
 
 enum {
-    TILE = 16,             /* tokens per tile */
-    SAVE_EVERY = TILE / 2, /* tokens between states that the forward saves for the backward */
-    TILE_CHANNELS = 32,    /* channels per block; in the forward of `tiles` this or twice as many */
-    CHUNKED_WARPS = 8,     /* most warps per block of `chunked`, each with SAVE_EVERY tokens */
-    CHUNKED_WARPS_BACK = 4,
-    CHUNKED_STATES = 4, /* most states of `chunked` */
-    PACK_MAX = 16,      /* most short sequences that one item holds */
-    PACKS_MIN = 512,    /* fewest blocks of 32 channels that packing may leave */
+    TILE = 16,              /* tokens per tile */
+    SAVE_EVERY = TILE / 2,  /* tokens between states that the forward saves for the backward */
+    TILE_CHANNELS = 32,     /* channels per block; in the forward of `tiles` this or twice as many */
+    CHUNKED_WARPS = 8,      /* most warps per block of `chunked`, each with SAVE_EVERY tokens */
+    CHUNKED_WARPS_BACK = 4, /* in the backward */
+    CHUNKED_STATES = 4,     /* most states of `chunked` */
+    PACK_MAX = 16,          /* most short sequences that one item holds */
+    PACKS_MIN = 512,        /* fewest blocks of 32 channels that packing may leave */
 };
 
 /* The CUDA kernels process states in groups of 4, 8 or 16; scratch has room for whole groups. */
